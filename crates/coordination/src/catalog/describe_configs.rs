@@ -1,0 +1,155 @@
+//! DescribeConfigs.
+
+use std::collections::BTreeSet;
+
+use super::{Catalog, check_topic_name};
+use crate::error_code::ErrorCode;
+use crate::ids::OrgId;
+use crate::op::{self, ConfigResource};
+use crate::reply::{self, ConfigEntry, ConfigSource, ConfigSynonym, Refusal};
+use crate::settings::broker_property;
+
+impl Catalog {
+    /// Settings of topics and of the broker.
+    pub fn describe_configs(&self, org: OrgId, op: &op::DescribeConfigs) -> reply::DescribeConfigs {
+        let unknown_type = op.resources.iter().any(|(resource, _)| ResourceKind::of(resource).is_none());
+        let describe = |(resource, names): &(ConfigResource, Option<Vec<String>>)| {
+            // One resource of a type that Kafka does not know spoils its whole answer.
+            let entries = if unknown_type { Err(malformed()) } else { self.configs_of(org, resource) };
+            let wanted = |entry: &ConfigEntry| match names.as_deref() {
+                None | Some([]) => true,
+                Some(names) => names.contains(&entry.name),
+            };
+            let shown = |mut entry: ConfigEntry| {
+                if !op.include_synonyms {
+                    entry.synonyms.clear();
+                }
+                entry.documentation = entry.documentation.filter(|_| op.include_documentation);
+                entry
+            };
+            let entries = entries.map(|entries| entries.into_iter().filter(wanted).map(shown).collect());
+            (resource.clone(), entries)
+        };
+        reply::DescribeConfigs { resources: op.resources.iter().map(describe).collect() }
+    }
+
+    fn configs_of(&self, org: OrgId, resource: &ConfigResource) -> Result<Vec<ConfigEntry>, Refusal> {
+        let name = resource.name.as_str();
+        let invalid = |message: String| Refusal::new(ErrorCode::InvalidRequest, message);
+        let here = self.settings.node_id();
+        match ResourceKind::of(resource).ok_or_else(malformed)? {
+            ResourceKind::Topic => {
+                check_topic_name(name)?;
+                let topic = self.topic_named(org, name);
+                let topic = topic.ok_or_else(|| Refusal::new(ErrorCode::UnknownTopicOrPartition, ""))?;
+                Ok(self.settings.describe_topic(&topic.configs))
+            }
+            ResourceKind::Broker if name.is_empty() => Ok(self.configs_for_all_brokers()),
+            ResourceKind::Broker => {
+                match name.parse::<i32>() {
+                    Ok(node) if node == here => {
+                        let mut entries = self.settings.describe_broker();
+                        entries.extend(self.foreign_configs(&[
+                            ConfigSource::DynamicBroker,
+                            ConfigSource::DynamicDefaultBroker,
+                        ]));
+                        Ok(entries)
+                    }
+                    Ok(node) => Err(invalid(format!(
+                        "Unexpected broker id, expected {here} or empty string, but received {node}"
+                    ))),
+                    Err(_) => Err(invalid(format!("Broker id must be an integer, but it is: {name}"))),
+                }
+            }
+            ResourceKind::BrokerLogger if name.is_empty() => {
+                Err(invalid("Broker id must not be empty".to_owned()))
+            }
+            ResourceKind::BrokerLogger => match name.parse::<i32>() {
+                Ok(node) if node == here => Ok(Vec::new()),
+                Ok(node) => {
+                    Err(invalid(format!("Unexpected broker id, expected {here} but received {node}")))
+                }
+                Err(_) => Err(invalid(format!("Broker id must be an integer, but it is: {name}"))),
+            },
+            ResourceKind::ClientMetrics if name.is_empty() => {
+                Err(invalid("Client metrics subscription name must not be empty".to_owned()))
+            }
+            ResourceKind::Group if name.is_empty() => Err(invalid("Group name must not be empty".to_owned())),
+            ResourceKind::ClientMetrics | ResourceKind::Group => Ok(Vec::new()),
+        }
+    }
+
+    /// What is set for all brokers together; where nothing is, there is nothing to show.
+    fn configs_for_all_brokers(&self) -> Vec<ConfigEntry> {
+        let entries = self.settings.describe_broker().into_iter();
+        entries
+            .filter_map(|mut entry| {
+                let value = self.broker_configs.all.get(&entry.name)?;
+                entry.value = Some(value.clone());
+                entry.source = ConfigSource::DynamicDefaultBroker;
+                entry.synonyms.retain(|synonym| synonym.source == ConfigSource::DynamicDefaultBroker);
+                Some(entry)
+            })
+            .chain(self.foreign_configs(&[ConfigSource::DynamicDefaultBroker]))
+            .collect()
+    }
+
+    /// What is set for the broker under names that it does not know, as plugins of a Kafka would have them. What
+    /// they mean is unknown, so their values are not told.
+    fn foreign_configs(&self, scopes: &[ConfigSource]) -> Vec<ConfigEntry> {
+        let set_in = |scope: ConfigSource| match scope {
+            ConfigSource::DynamicBroker => &self.broker_configs.own,
+            _ => &self.broker_configs.all,
+        };
+        let names: BTreeSet<&String> = scopes.iter().flat_map(|scope| set_in(*scope).keys()).collect();
+        let entry = |name: &String| {
+            let synonyms: Vec<ConfigSynonym> = scopes
+                .iter()
+                .filter(|scope| set_in(**scope).contains_key(name))
+                .map(|scope| ConfigSynonym { name: name.clone(), value: None, source: *scope })
+                .collect();
+            ConfigEntry {
+                name: name.clone(),
+                value: None,
+                read_only: true,
+                source: synonyms.first().map_or(ConfigSource::Default, |synonym| synonym.source),
+                sensitive: true,
+                synonyms,
+                config_type: 0,
+                documentation: None,
+            }
+        };
+        names.into_iter().filter(|name| broker_property(name).is_none()).map(entry).collect()
+    }
+}
+
+/// What kinds of things have settings in Kafka.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ResourceKind {
+    Topic,
+    Broker,
+    BrokerLogger,
+    ClientMetrics,
+    Group,
+}
+
+impl ResourceKind {
+    pub(super) fn of(resource: &ConfigResource) -> Option<Self> {
+        match resource.resource_type {
+            2 => Some(Self::Topic),
+            4 => Some(Self::Broker),
+            8 => Some(Self::BrokerLogger),
+            16 => Some(Self::ClientMetrics),
+            32 => Some(Self::Group),
+            _ => None,
+        }
+    }
+}
+
+fn malformed() -> Refusal {
+    Refusal::new(
+        ErrorCode::InvalidRequest,
+        "This most likely occurs because of a request being malformed by the client library or the message was \
+         sent to an incompatible broker. See the broker logs for more details.",
+    )
+}

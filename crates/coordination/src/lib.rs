@@ -1,0 +1,17 @@
+//! What Kohort decides, without ever acting: ids, ops, replies, records and the machines behind them.
+//!
+//! Nothing here waits, reads a clock, draws a random number or touches a file or socket; time and ids are
+//! handed in, and what the world should do is handed out. So everything can be tested by scripts and replayed.
+//!
+//! A request enters as an [`op::Op`] and leaves as a [`reply::Reply`]. The catalog of topics and the table of
+//! producers are machines: they are asked, they answer with records, and only records change them.
+
+pub mod catalog;
+pub mod error_code;
+pub mod ids;
+pub mod limits;
+pub mod op;
+pub mod producer;
+pub mod record;
+pub mod reply;
+pub mod settings;

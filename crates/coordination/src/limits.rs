@@ -1,0 +1,29 @@
+//! The bounds of everything that can grow, each with the reason for its number.
+
+/// The longest topic name, as in Kafka: with a partition number it still fits a file name.
+pub const TOPIC_NAME_MAX: usize = 249;
+
+/// How many partitions one topic may have. Each costs a few hundred bytes while idle, so this is where a typing
+/// error ends and a plan begins.
+pub const PARTITIONS_PER_TOPIC_MAX: i32 = 100_000;
+
+/// How many partitions one request may create, as in Kafka: what one request starts stays within a moment's work.
+pub const PARTITIONS_PER_REQUEST_MAX: i32 = 10_000;
+
+/// How many bytes the settings of one topic or of the broker may have, names and values together: they are one
+/// record, and nobody writes so many by hand.
+pub const CONFIGS_BYTES_MAX: usize = 1 << 20;
+
+/// How many partitions one page of DescribeTopicPartitions shows, as Kafka's `max.request.partition.size.limit`.
+pub const DESCRIBED_PARTITIONS_MAX: u32 = 2_000;
+
+/// How many fetch sessions the broker keeps, as Kafka's `max.incremental.fetch.session.cache.slots`; beyond it
+/// the longest idle one goes if it has been idle for minutes, and a newcomer does without otherwise.
+pub const FETCH_SESSIONS_MAX: usize = 1_000;
+
+/// How many partitions all fetch sessions remember together. Each costs a few hundred bytes, and a client can name
+/// partitions that do not exist; beyond this bound clients fetch without a session, which always works.
+pub const FETCH_SESSION_PARTITIONS_MAX: usize = 1_000_000;
+
+/// How many producer ids are reserved with one record, as in Kafka: a crash wastes at most this many.
+pub const PRODUCER_ID_BLOCK: i64 = 1_000;

@@ -1,0 +1,243 @@
+//! Facts that survive a restart, as they stand in the internal topic `__kohort`.
+//!
+//! A record has a text key and a JSON value. The topic is compacted by key, so a record says all there is to say
+//! under its key and never builds on an older one; a deletion is a key without a value.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{OrgId, TopicId};
+
+/// One fact. Applying all of them in their order gives back what the broker knew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A topic is as this says.
+    Topic(Topic),
+    /// The topic is gone.
+    TopicDeleted(TopicId),
+    /// Producer ids below this may have been given out.
+    ProducerIds {
+        /// The first id that has not been given out.
+        next: i64,
+    },
+    /// Which cluster this is.
+    Cluster {
+        /// The cluster's id, as Kafka writes one: 128 bits in 22 characters.
+        id: String,
+    },
+    /// The broker settings that were set while it ran.
+    BrokerConfigs(BrokerConfigs),
+}
+
+/// What is stored of a topic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Topic {
+    /// The topic's id.
+    pub id: TopicId,
+    /// The organisation that owns it.
+    pub org: OrgId,
+    /// Its name within the organisation.
+    pub name: String,
+    /// How many partitions it has.
+    pub partitions: u32,
+    /// The settings that it has of its own.
+    pub configs: BTreeMap<String, String>,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: i64,
+}
+
+/// What is stored of the broker's settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BrokerConfigs {
+    /// Set for all brokers.
+    pub all: BTreeMap<String, String>,
+    /// Set for this broker.
+    pub own: BTreeMap<String, String>,
+}
+
+/// A key and a value in `__kohort` that this version cannot take for a record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// The key is none that this version writes. A newer one may have; leaving the record out would lose what
+    /// it says.
+    #[error(
+        "`{key}` is no key of a record that this version of Kohort knows; a newer one may have written it"
+    )]
+    UnknownKey {
+        /// The key, as far as it is text.
+        key: String,
+    },
+    /// The value does not say what its key promises.
+    #[error("the record `{key}` cannot be read: {reason}")]
+    Value {
+        /// The key.
+        key: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct ProducerIdsValue {
+    next: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ClusterValue {
+    id: String,
+}
+
+impl Record {
+    /// The record's key, and its value unless it is a deletion.
+    pub fn encode(&self) -> (Vec<u8>, Option<Vec<u8>>) {
+        let (key, value) = match self {
+            Self::Topic(topic) => (topic_key(topic.id), Some(json(topic))),
+            Self::TopicDeleted(id) => (topic_key(*id), None),
+            Self::ProducerIds { next } => {
+                (PRODUCER_IDS.to_owned(), Some(json(&ProducerIdsValue { next: *next })))
+            }
+            Self::Cluster { id } => (CLUSTER.to_owned(), Some(json(&ClusterValue { id: id.clone() }))),
+            Self::BrokerConfigs(configs) => (BROKER_CONFIGS.to_owned(), Some(json(configs))),
+        };
+        (key.into_bytes(), value)
+    }
+
+    /// The record that [`Self::encode`] made these bytes of.
+    ///
+    /// # Errors
+    /// When it was not this version, or one that wrote the same, that made them.
+    pub fn decode(key: &[u8], value: Option<&[u8]>) -> Result<Self, RecordError> {
+        let unknown = || RecordError::UnknownKey { key: String::from_utf8_lossy(key).into_owned() };
+        let text = std::str::from_utf8(key).map_err(|_| unknown())?;
+        if let Some(id) = text.strip_prefix(TOPIC) {
+            let id: TopicId = id.parse().map_err(|_| unknown())?;
+            let Some(value) = value else { return Ok(Self::TopicDeleted(id)) };
+            let topic: Topic = parse(text, value)?;
+            if topic.id != id {
+                let reason = format!("it speaks of {}", topic.id);
+                return Err(RecordError::Value { key: text.to_owned(), reason });
+            }
+            return Ok(Self::Topic(topic));
+        }
+        let present = || {
+            let reason = "it has no value".to_owned();
+            value.ok_or(RecordError::Value { key: text.to_owned(), reason })
+        };
+        match text {
+            PRODUCER_IDS => {
+                let ProducerIdsValue { next } = parse(text, present()?)?;
+                Ok(Self::ProducerIds { next })
+            }
+            CLUSTER => {
+                let ClusterValue { id } = parse(text, present()?)?;
+                Ok(Self::Cluster { id })
+            }
+            BROKER_CONFIGS => Ok(Self::BrokerConfigs(parse(text, present()?)?)),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+const TOPIC: &str = "topic/";
+const PRODUCER_IDS: &str = "producer-ids";
+const CLUSTER: &str = "cluster";
+const BROKER_CONFIGS: &str = "broker-configs";
+
+fn topic_key(id: TopicId) -> String {
+    format!("{TOPIC}{id}")
+}
+
+fn json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("texts, numbers and maps with text keys are always JSON")
+}
+
+fn parse<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, RecordError> {
+    serde_json::from_slice(value)
+        .map_err(|error| RecordError::Value { key: key.to_owned(), reason: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: TopicId = TopicId::from_u128(0x0199_7a5d_3c1e_8f00_1234_5678_9abc_def0);
+
+    fn every_kind() -> Vec<Record> {
+        let configs = BTreeMap::from([("retention.ms".to_owned(), "5".to_owned())]);
+        vec![
+            Record::Topic(Topic {
+                id: ID,
+                org: OrgId::DEFAULT,
+                name: "orders".to_owned(),
+                partitions: 3,
+                configs: configs.clone(),
+                created_ms: 1_763_000_000_000,
+            }),
+            Record::TopicDeleted(ID),
+            Record::ProducerIds { next: 1000 },
+            Record::Cluster { id: "a29ob3J0LXBlZXItMDAwMQ".to_owned() },
+            Record::BrokerConfigs(BrokerConfigs { all: configs, own: BTreeMap::new() }),
+        ]
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded_again() {
+        for record in every_kind() {
+            let (key, value) = record.encode();
+            assert_eq!(Record::decode(&key, value.as_deref()), Ok(record));
+        }
+    }
+
+    #[test]
+    fn records_on_disk_are_text_that_stays_the_same() {
+        let lines: Vec<String> = every_kind()
+            .iter()
+            .map(|record| {
+                let (key, value) = record.encode();
+                let value =
+                    value.map_or("-".to_owned(), |value| String::from_utf8(value).expect("JSON is text"));
+                format!("{} {value}", String::from_utf8(key).expect("keys are text"))
+            })
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "topic/top_01k5x5tf0yhw014d2pf2dbsqqg {\"id\":\"top_01k5x5tf0yhw014d2pf2dbsqqg\",\
+                 \"org\":\"org_01jg0000008008000000000001\",\"name\":\"orders\",\"partitions\":3,\
+                 \"configs\":{\"retention.ms\":\"5\"},\"created_ms\":1763000000000}",
+                "topic/top_01k5x5tf0yhw014d2pf2dbsqqg -",
+                "producer-ids {\"next\":1000}",
+                "cluster {\"id\":\"a29ob3J0LXBlZXItMDAwMQ\"}",
+                "broker-configs {\"all\":{\"retention.ms\":\"5\"},\"own\":{}}",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_key_of_a_newer_version_is_an_error_that_says_so() {
+        for key in ["group/cgp_1", "topic/orders", "topic/top_", "", "clusters"] {
+            let error = Record::decode(key.as_bytes(), Some(b"{}")).expect_err("no such key");
+            assert!(error.to_string().contains("a newer one may have written it"), "{error}");
+        }
+        assert!(Record::decode(&[0xff], None).is_err());
+    }
+
+    #[test]
+    fn a_value_that_does_not_fit_its_key_is_an_error() {
+        let (key, _) = Record::TopicDeleted(ID).encode();
+        let other = Record::Topic(Topic {
+            id: TopicId::KOHORT,
+            org: OrgId::DEFAULT,
+            name: "x".to_owned(),
+            partitions: 1,
+            configs: BTreeMap::new(),
+            created_ms: 0,
+        });
+        for value in [Some(&b"{"[..]), Some(b"{}"), other.encode().1.as_deref()] {
+            assert!(matches!(Record::decode(&key, value), Err(RecordError::Value { .. })));
+        }
+        assert!(Record::decode(b"cluster", None).is_err());
+    }
+}

@@ -1,0 +1,433 @@
+//! What the broker answers: one shape for each [`Op`](crate::op::Op).
+
+use bytes::Bytes;
+
+use crate::error_code::ErrorCode;
+use crate::ids::TopicId;
+use crate::op::{ConfigResource, TopicRef};
+
+/// The answer to one op; each variant belongs to the op of the same name.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "each variant belongs to the op of the same name")]
+pub enum Reply {
+    Metadata(Metadata),
+    Produce(Produce),
+    Fetch(Fetch),
+    ListOffsets(ListOffsets),
+    OffsetForLeaderEpoch(OffsetForLeaderEpoch),
+    CreateTopics(CreateTopics),
+    DeleteTopics(DeleteTopics),
+    CreatePartitions(CreatePartitions),
+    DeleteRecords(DeleteRecords),
+    InitProducerId(InitProducerId),
+    DescribeConfigs(DescribeConfigs),
+    AlterConfigs(AlterConfigs),
+    DescribeTopicPartitions(DescribeTopicPartitions),
+    DescribeLogDirs(DescribeLogDirs),
+    ListPartitionReassignments(ListPartitionReassignments),
+    DescribeCluster(DescribeCluster),
+}
+
+/// A refusal with a sentence for the person behind the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The number clients act on.
+    pub code: ErrorCode,
+    /// What is wrong; `None` where Kafka sends null.
+    pub message: Option<String>,
+}
+
+impl Refusal {
+    /// A refusal that says what is wrong.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: Some(message.into()) }
+    }
+}
+
+impl From<ErrorCode> for Refusal {
+    fn from(code: ErrorCode) -> Self {
+        Self { code, message: None }
+    }
+}
+
+/// What is said to whoever asks for a transaction.
+pub const NO_TRANSACTIONS: &str =
+    "This broker does not support transactions yet. Use a producer without a transactional id.";
+
+/// Topics and where they are led. The gateway adds the nodes' addresses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metadata {
+    /// The cluster's id, minted once for a data directory.
+    pub cluster_id: String,
+    /// In the request's order; all of them by name when all were asked for.
+    pub topics: Vec<TopicMetadata>,
+}
+
+/// One topic, or why it cannot be shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TopicMetadata {
+    /// What is wrong, if anything.
+    pub error: Option<ErrorCode>,
+    /// The name; `None` when an unknown id was asked for.
+    pub name: Option<String>,
+    /// The id; zero when the topic is not known.
+    pub id: TopicId,
+    /// Whether the topic is one of the broker's own.
+    pub internal: bool,
+    /// The partitions, by number.
+    pub partitions: Vec<PartitionMetadata>,
+}
+
+/// One partition. The node that leads it is the only replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartitionMetadata {
+    /// The partition's number.
+    pub index: i32,
+    /// The leader's epoch.
+    pub leader_epoch: i32,
+}
+
+/// What became of each batch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Produce {
+    /// In the request's order.
+    pub topics: Vec<ProduceTopic>,
+}
+
+/// What became of one topic's batches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProduceTopic {
+    /// The topic as the client named it.
+    pub topic: TopicRef,
+    /// In the request's order.
+    pub partitions: Vec<ProducePartition>,
+}
+
+/// What became of one partition's batches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProducePartition {
+    /// The partition's number.
+    pub index: i32,
+    /// Where the records are, or why they are not.
+    pub result: Result<Appended, ProduceRefusal>,
+}
+
+/// Where appended records are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// The offset of the first record.
+    pub base_offset: i64,
+    /// The time given to the records when the topic uses the broker's time; -1 otherwise.
+    pub log_append_time_ms: i64,
+    /// The log's start.
+    pub log_start_offset: i64,
+}
+
+/// Why records were not appended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProduceRefusal {
+    /// The number and a sentence.
+    pub refusal: Refusal,
+    /// Which records in the batch are to blame, by their place in it, with a sentence each.
+    pub record_errors: Vec<(i32, Option<String>)>,
+    /// The log's start; -1 where Kafka sends none.
+    pub log_start_offset: i64,
+}
+
+impl From<Refusal> for ProduceRefusal {
+    fn from(refusal: Refusal) -> Self {
+        Self { refusal, record_errors: Vec::new(), log_start_offset: -1 }
+    }
+}
+
+impl From<ErrorCode> for ProduceRefusal {
+    fn from(code: ErrorCode) -> Self {
+        Refusal::from(code).into()
+    }
+}
+
+/// Record batches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fetch {
+    /// What is wrong with the request or its session as a whole.
+    pub error: Option<ErrorCode>,
+    /// The session that the answer belongs to; 0 for none.
+    pub session_id: i32,
+    /// In a running session, only what has something to say.
+    pub topics: Vec<FetchTopic>,
+}
+
+/// Record batches of one topic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FetchTopic {
+    /// The topic as the client named it.
+    pub topic: TopicRef,
+    /// The partitions.
+    pub partitions: Vec<FetchPartition>,
+}
+
+/// Record batches of one partition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FetchPartition {
+    /// The partition's number.
+    pub index: i32,
+    /// What is wrong, if anything.
+    pub error: Option<ErrorCode>,
+    /// The end of what is durable; -1 with an error.
+    pub high_watermark: i64,
+    /// The end of what a reader of committed records sees; -1 with an error.
+    pub last_stable_offset: i64,
+    /// The log's start; -1 with an error.
+    pub log_start_offset: i64,
+    /// Where the client's log departs from ours: an epoch and its end offset.
+    pub diverging_epoch: Option<(i32, i64)>,
+    /// The current leader epoch, told to a client that knows another.
+    pub current_leader_epoch: Option<i32>,
+    /// Whole batches, in order, sharing the broker's memory.
+    pub records: Vec<Bytes>,
+}
+
+/// Found offsets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListOffsets {
+    /// In the request's order.
+    pub topics: Vec<ListOffsetsTopic>,
+}
+
+/// Found offsets of one topic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListOffsetsTopic {
+    /// The topic's name.
+    pub name: String,
+    /// In the request's order.
+    pub partitions: Vec<ListOffsetsPartition>,
+}
+
+/// The found offset of one partition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListOffsetsPartition {
+    /// The partition's number.
+    pub index: i32,
+    /// What was found, or why it could not be looked for.
+    pub result: Result<FoundOffset, ErrorCode>,
+}
+
+/// An offset that was looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundOffset {
+    /// The offset; -1 when there is none.
+    pub offset: i64,
+    /// The record's timestamp when it was found by time; -1 otherwise.
+    pub timestamp_ms: i64,
+    /// The leader epoch of the offset; -1 when there is none.
+    pub leader_epoch: i32,
+}
+
+impl FoundOffset {
+    /// Nothing answers the question.
+    pub const NONE: Self = Self { offset: -1, timestamp_ms: -1, leader_epoch: -1 };
+}
+
+/// Where leader epochs ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OffsetForLeaderEpoch {
+    /// In the request's order.
+    pub topics: Vec<EpochTopic>,
+}
+
+/// Where leader epochs of one topic ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EpochTopic {
+    /// The topic's name.
+    pub name: String,
+    /// In the request's order.
+    pub partitions: Vec<EpochPartition>,
+}
+
+/// Where the leader epoch of one partition ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EpochPartition {
+    /// The partition's number.
+    pub index: i32,
+    /// The largest epoch up to the one asked for and its end offset (-1 and -1 when there is none).
+    pub result: Result<(i32, i64), ErrorCode>,
+}
+
+/// Topics that were made, or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateTopics {
+    /// In the request's order.
+    pub topics: Vec<CreatedTopic>,
+}
+
+/// One topic that was made, or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreatedTopic {
+    /// The name.
+    pub name: String,
+    /// What was made, or why nothing was.
+    pub result: Result<TopicMade, Refusal>,
+}
+
+/// What a new topic is like.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TopicMade {
+    /// Its id; zero when the request was only a question.
+    pub id: TopicId,
+    /// How many partitions it has.
+    pub num_partitions: i32,
+    /// How many replicas each has.
+    pub replication_factor: i16,
+    /// All its settings.
+    pub configs: Vec<ConfigEntry>,
+}
+
+/// Topics that were removed, or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeleteTopics {
+    /// In the request's order.
+    pub topics: Vec<DeletedTopic>,
+}
+
+/// One topic that was removed, or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeletedTopic {
+    /// The name; `None` when an unknown id was given.
+    pub name: Option<String>,
+    /// The id; zero when an unknown name was given.
+    pub id: TopicId,
+    /// Why it was not removed.
+    pub error: Option<Refusal>,
+}
+
+/// Topics that have more partitions, or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreatePartitions {
+    /// In the request's order: the name, and why nothing was done.
+    pub topics: Vec<(String, Option<Refusal>)>,
+}
+
+/// Where logs begin now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeleteRecords {
+    /// In the request's order.
+    pub topics: Vec<DeleteRecordsTopic>,
+}
+
+/// Where the logs of one topic begin now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeleteRecordsTopic {
+    /// The topic's name.
+    pub name: String,
+    /// Partition numbers and the log's start, or why nothing was forgotten.
+    pub partitions: Vec<(i32, Result<i64, ErrorCode>)>,
+}
+
+/// An id for a producer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InitProducerId {
+    /// Producer id and epoch, or why there is none.
+    pub result: Result<(i64, i16), ErrorCode>,
+}
+
+/// Settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DescribeConfigs {
+    /// In the request's order.
+    pub resources: Vec<(ConfigResource, Result<Vec<ConfigEntry>, Refusal>)>,
+}
+
+/// One setting as Kafka's clients see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigEntry {
+    /// Kafka's name for it, or ours beginning with `kohort.`.
+    pub name: String,
+    /// Its value; `None` for null or a secret.
+    pub value: Option<String>,
+    /// It cannot be changed while the broker runs.
+    pub read_only: bool,
+    /// Where the value comes from.
+    pub source: ConfigSource,
+    /// Its value is a secret.
+    pub sensitive: bool,
+    /// The value and all that it hides, the strongest first.
+    pub synonyms: Vec<ConfigSynonym>,
+    /// Kafka's number for the type of the value.
+    pub config_type: i8,
+    /// What it means.
+    pub documentation: Option<String>,
+}
+
+/// A value that applies, or would if a stronger one were gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigSynonym {
+    /// The name under which it is set.
+    pub name: String,
+    /// The value.
+    pub value: Option<String>,
+    /// Where it comes from.
+    pub source: ConfigSource,
+}
+
+/// Where a value comes from, with Kafka's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(i8)]
+pub enum ConfigSource {
+    /// Set on the topic.
+    Topic = 1,
+    /// Set on this broker while it runs.
+    DynamicBroker = 2,
+    /// Set on all brokers while they run.
+    DynamicDefaultBroker = 3,
+    /// Set by file, environment or flag.
+    StaticBroker = 4,
+    /// Not set anywhere.
+    Default = 5,
+}
+
+/// Settings that were changed, or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AlterConfigs {
+    /// In the request's order: the resource, and why nothing was changed.
+    pub resources: Vec<(ConfigResource, Option<Refusal>)>,
+}
+
+/// A page of topics.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DescribeTopicPartitions {
+    /// By name.
+    pub topics: Vec<TopicMetadata>,
+    /// Where the next page begins; `None` after the last.
+    pub next_cursor: Option<(String, i32)>,
+}
+
+/// How much disk partitions take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DescribeLogDirs {
+    /// The data directory, or why it cannot be read.
+    pub result: Result<LogDir, ErrorCode>,
+}
+
+/// The one data directory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogDir {
+    /// Its path.
+    pub path: String,
+    /// The size of the file system it is on; -1 if unknown.
+    pub total_bytes: i64,
+    /// What is left there; -1 if unknown.
+    pub usable_bytes: i64,
+    /// Topic names with partition numbers and sizes in bytes.
+    pub topics: Vec<(String, Vec<(i32, i64)>)>,
+}
+
+/// Partitions on the move; on one node there are none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListPartitionReassignments {}
+
+/// Which cluster this is. The gateway adds the nodes' addresses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DescribeCluster {
+    /// The cluster's id, or why it is not told.
+    pub result: Result<String, Refusal>,
+}
