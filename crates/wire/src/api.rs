@@ -1,0 +1,99 @@
+//! The APIs, one file each: request and response side by side, and what they mean to the broker.
+
+pub mod alter_configs;
+pub mod api_versions;
+pub mod create_partitions;
+pub mod create_topics;
+pub mod delete_records;
+pub mod delete_topics;
+pub mod describe_cluster;
+pub mod describe_configs;
+pub mod describe_log_dirs;
+pub mod describe_topic_partitions;
+pub mod fetch;
+pub mod find_coordinator;
+pub mod incremental_alter_configs;
+pub mod init_producer_id;
+pub mod list_offsets;
+pub mod list_partition_reassignments;
+pub mod metadata;
+pub mod offset_for_leader_epoch;
+pub mod produce;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coordination::op::TopicRef;
+use coordination::reply::Refusal;
+
+use crate::field::Uuid;
+
+/// The topic a request is about, in a version that names it by id or one that does not.
+fn topic_ref(by_id: bool, name: String, id: Uuid) -> TopicRef {
+    if by_id { TopicRef::Id(id.into()) } else { TopicRef::Name(name) }
+}
+
+/// The name and the id by which an answer names a topic; the version leaves one of them out.
+fn topic_named(topic: TopicRef) -> (String, Uuid) {
+    match topic {
+        TopicRef::Name(name) => (name, Uuid::ZERO),
+        TopicRef::Id(id) => (String::new(), id.into()),
+    }
+}
+
+/// A leader epoch that a client knows; -1 says that it knows none.
+fn known_epoch(epoch: i32) -> Option<i32> {
+    (epoch != -1).then_some(epoch)
+}
+
+/// Answers by topic, as Kafka gathers them: a topic that was asked about twice is answered once, and one of which
+/// no partition was asked about not at all.
+fn gathered<T, K: Ord + Clone, P>(
+    mut topics: Vec<T>,
+    key: fn(&T) -> &K,
+    partitions: fn(&mut T) -> &mut Vec<P>,
+) -> Vec<T> {
+    topics.retain_mut(|topic| !partitions(topic).is_empty());
+    if topics.len() <= 1 || topics.iter().map(key).collect::<BTreeSet<_>>().len() == topics.len() {
+        return topics;
+    }
+    let mut places: BTreeMap<K, usize> = BTreeMap::new();
+    let mut gathered: Vec<T> = Vec::with_capacity(topics.len());
+    for mut topic in topics {
+        match places.get(key(&topic)) {
+            Some(&place) => {
+                let more = std::mem::take(partitions(&mut topic));
+                partitions(&mut gathered[place]).extend(more);
+            }
+            None => {
+                places.insert(key(&topic).clone(), gathered.len());
+                gathered.push(topic);
+            }
+        }
+    }
+    gathered
+}
+
+fn refusal_number(refusal: Option<&Refusal>) -> i16 {
+    refusal.map_or(0, |refusal| refusal.code.number())
+}
+
+fn refusal_message(refusal: Option<Refusal>) -> Option<String> {
+    refusal.and_then(|refusal| refusal.message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_gathered_by_topic() {
+        let gather = |topics: &[(&'static str, &[i32])]| {
+            let topics = topics.iter().map(|(name, parts)| (*name, parts.to_vec())).collect();
+            gathered(topics, |topic: &(&str, Vec<i32>)| &topic.0, |topic| &mut topic.1)
+        };
+        assert_eq!(gather(&[("b", &[1, 0]), ("a", &[2])]), [("b", vec![1, 0]), ("a", vec![2])]);
+        assert_eq!(gather(&[("b", &[1]), ("a", &[2]), ("b", &[0])]), [("b", vec![1, 0]), ("a", vec![2])]);
+        assert_eq!(gather(&[("b", &[]), ("a", &[2])]), [("a", vec![2])]);
+        assert_eq!(gather(&[("b", &[])]), []);
+    }
+}

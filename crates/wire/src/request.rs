@@ -1,0 +1,158 @@
+//! From a frame to what is to be done with it.
+
+use bytes::Bytes;
+use coordination::op::Op;
+
+use crate::api::api_versions::ApiVersionsRequest;
+use crate::api::find_coordinator::FindCoordinatorRequest;
+use crate::error::DecodeError;
+use crate::exchange::RequestHeader;
+use crate::message::Message;
+use crate::reader::Reader;
+use crate::table::{AnyResponse, ApiKey};
+
+/// A request, ready to be carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// What is needed to answer it.
+    pub head: Head,
+    /// What is asked.
+    pub body: Body,
+}
+
+/// What a gateway keeps of a request in order to answer it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Head {
+    /// The API.
+    pub api: ApiKey,
+    /// The version in which the client spoke and will be answered.
+    pub version: i16,
+    /// The client's number for the request.
+    pub correlation_id: i32,
+    /// The client's name for itself.
+    pub client_id: Option<String>,
+    /// What the client wants to see in the answer.
+    pub(crate) asked: Asked,
+}
+
+impl Head {
+    /// Whether the client waits for an answer. Only a producer with acks=0 does not.
+    pub fn expects_reply(&self) -> bool {
+        !self.asked.silence
+    }
+}
+
+/// What the answer depends on that is no business of the broker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// No answer at all.
+    pub(crate) silence: bool,
+    /// What the user may do with the cluster.
+    pub(crate) cluster_operations: bool,
+    /// What the user may do with each topic.
+    pub(crate) topic_operations: bool,
+    /// Only committed records, with a list of aborted transactions.
+    pub(crate) read_committed: bool,
+}
+
+/// What is asked, and of whom.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// For the broker.
+    Op(Op),
+    /// For [`answer`](crate::answer): no state is needed.
+    Local(Local),
+}
+
+/// A request that is answered without the broker.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Local {
+    /// What can be used.
+    ApiVersions(ApiVersionsRequest),
+    /// ApiVersions in a version that we do not know.
+    UnsupportedApiVersions,
+    /// Who coordinates a group.
+    FindCoordinator(FindCoordinatorRequest),
+    /// A request that contradicts its own version; this is the answer.
+    Refused(AnyResponse),
+}
+
+/// Reads a request: a frame without the size in front.
+///
+/// Bytes behind the body are ignored, as a live Kafka ignores them.
+pub fn decode_request(frame: Bytes) -> Result<Request, DecodeError> {
+    let mut reader = Reader::of_request(frame);
+    let RequestHeader { api, version, correlation_id, client_id } = RequestHeader::decode(&mut reader)?;
+    let mut asked = Asked::default();
+    let body = if api == ApiKey::ApiVersions && !api.versions().contains(&version) {
+        Body::Local(Local::UnsupportedApiVersions)
+    } else {
+        decode_body(api, version, &mut reader, &mut asked)?
+    };
+    Ok(Request { head: Head { api, version, correlation_id, client_id, asked }, body })
+}
+
+fn decode_body(
+    api: ApiKey,
+    version: i16,
+    reader: &mut Reader,
+    asked: &mut Asked,
+) -> Result<Body, DecodeError> {
+    use crate::api::*;
+
+    let op = match api {
+        ApiKey::Produce => produce::ProduceRequest::decode_from(reader, version)?.into_op(version, asked),
+        ApiKey::Fetch => fetch::FetchRequest::decode_from(reader, version)?.into_op(version, asked),
+        ApiKey::ListOffsets => {
+            list_offsets::ListOffsetsRequest::decode_from(reader, version)?.into_op(version)
+        }
+        ApiKey::Metadata => {
+            return Ok(metadata::MetadataRequest::decode_from(reader, version)?.into_body(version, asked));
+        }
+        ApiKey::FindCoordinator => {
+            let request = FindCoordinatorRequest::decode_from(reader, version)?;
+            return Ok(Body::Local(Local::FindCoordinator(request)));
+        }
+        ApiKey::ApiVersions => {
+            let request = ApiVersionsRequest::decode_from(reader, version)?;
+            return Ok(Body::Local(Local::ApiVersions(request)));
+        }
+        ApiKey::CreateTopics => create_topics::CreateTopicsRequest::decode_from(reader, version)?.into_op(),
+        ApiKey::DeleteTopics => {
+            delete_topics::DeleteTopicsRequest::decode_from(reader, version)?.into_op(version)
+        }
+        ApiKey::DeleteRecords => {
+            delete_records::DeleteRecordsRequest::decode_from(reader, version)?.into_op()
+        }
+        ApiKey::InitProducerId => {
+            init_producer_id::InitProducerIdRequest::decode_from(reader, version)?.into_op()
+        }
+        ApiKey::OffsetForLeaderEpoch => {
+            offset_for_leader_epoch::OffsetForLeaderEpochRequest::decode_from(reader, version)?.into_op()
+        }
+        ApiKey::DescribeConfigs => {
+            describe_configs::DescribeConfigsRequest::decode_from(reader, version)?.into_op()
+        }
+        ApiKey::AlterConfigs => alter_configs::AlterConfigsRequest::decode_from(reader, version)?.into_op(),
+        ApiKey::DescribeLogDirs => {
+            describe_log_dirs::DescribeLogDirsRequest::decode_from(reader, version)?.into_op()
+        }
+        ApiKey::CreatePartitions => {
+            create_partitions::CreatePartitionsRequest::decode_from(reader, version)?.into_op()
+        }
+        ApiKey::IncrementalAlterConfigs => {
+            incremental_alter_configs::IncrementalAlterConfigsRequest::decode_from(reader, version)?.into_op()
+        }
+        ApiKey::ListPartitionReassignments => {
+            list_partition_reassignments::ListPartitionReassignmentsRequest::decode_from(reader, version)?
+                .into_op()
+        }
+        ApiKey::DescribeCluster => {
+            describe_cluster::DescribeClusterRequest::decode_from(reader, version)?.into_op(asked)
+        }
+        ApiKey::DescribeTopicPartitions => {
+            describe_topic_partitions::DescribeTopicPartitionsRequest::decode_from(reader, version)?.into_op()
+        }
+    };
+    Ok(Body::Op(op))
+}

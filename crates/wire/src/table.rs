@@ -1,0 +1,238 @@
+//! The one table of APIs: number, versions, flexibility and the messages of each.
+//!
+//! ApiVersions is answered from it, requests are accepted by it, and the tests go through it.
+
+use std::ops::RangeInclusive;
+
+use bytes::Bytes;
+
+use crate::api;
+use crate::error::DecodeError;
+use crate::field::At;
+use crate::message::{Message, RequestMessage};
+use crate::writer::Writer;
+
+macro_rules! table {
+    ($(
+        $name:ident = $key:literal, $first:literal ..= $last:literal,
+        advertised $advertised:literal, flexible $flexible:literal,
+        $module:ident: $request:ident => $response:ident;
+    )*) => {
+        /// An API that we offer.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(i16)]
+        pub enum ApiKey {
+            $(
+                #[doc = concat!("Versions ", stringify!($first), " to ", stringify!($last), ".")]
+                $name = $key,
+            )*
+        }
+
+        impl ApiKey {
+            /// All of them, by number.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// The API with this number, if we offer it.
+            #[inline]
+            pub const fn from_number(key: i16) -> Option<Self> {
+                match key {
+                    $($key => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
+
+            /// Kafka's name for it.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)*
+                }
+            }
+
+            /// The versions that we understand.
+            #[inline]
+            pub const fn versions(self) -> RangeInclusive<i16> {
+                match self {
+                    $(Self::$name => $first..=$last,)*
+                }
+            }
+
+            /// The versions that ApiVersions shows. They begin earlier than [`ApiKey::versions`] for Produce
+            /// alone, as in Kafka: some versions of librdkafka switch features off unless it begins at 0.
+            pub const fn advertised(self) -> RangeInclusive<i16> {
+                match self {
+                    $(Self::$name => $advertised..=$last,)*
+                }
+            }
+
+            /// Whether the version has compact lengths and tagged fields.
+            #[inline]
+            pub const fn is_flexible(self, version: i16) -> bool {
+                match self {
+                    $(Self::$name => version >= $flexible,)*
+                }
+            }
+        }
+
+        $(
+            impl Message for api::$module::$request {
+                const API: ApiKey = ApiKey::$name;
+                const NAME: &'static str = stringify!($request);
+            }
+
+            impl RequestMessage for api::$module::$request {
+                type Response = api::$module::$response;
+            }
+
+            impl Message for api::$module::$response {
+                const API: ApiKey = ApiKey::$name;
+                const NAME: &'static str = stringify!($response);
+            }
+        )*
+
+        /// The body of any request.
+        #[derive(Clone, Debug, PartialEq)]
+        #[expect(missing_docs, reason = "each variant is named for its API")]
+        pub enum AnyRequest {
+            $($name(api::$module::$request),)*
+        }
+
+        impl AnyRequest {
+            /// Reads the body of a request.
+            pub fn decode(api: ApiKey, version: i16, body: Bytes) -> Result<Self, DecodeError> {
+                match api {
+                    $(ApiKey::$name => api::$module::$request::decode(body, version).map(Self::$name),)*
+                }
+            }
+
+            /// Writes the body.
+            pub fn encode(&self, writer: &mut Writer, version: i16) {
+                match self {
+                    $(Self::$name(body) => body.encode(writer, version),)*
+                }
+            }
+
+            /// The API it belongs to.
+            pub const fn api(&self) -> ApiKey {
+                match self {
+                    $(Self::$name(_) => ApiKey::$name,)*
+                }
+            }
+        }
+
+        /// The body of any response.
+        #[derive(Clone, Debug, PartialEq)]
+        #[expect(missing_docs, reason = "each variant is named for its API")]
+        pub enum AnyResponse {
+            $($name(api::$module::$response),)*
+        }
+
+        impl AnyResponse {
+            /// Reads the body of a response.
+            pub fn decode(api: ApiKey, version: i16, body: Bytes) -> Result<Self, DecodeError> {
+                match api {
+                    $(ApiKey::$name => api::$module::$response::decode(body, version).map(Self::$name),)*
+                }
+            }
+
+            /// Writes the body.
+            pub fn encode(&self, writer: &mut Writer, version: i16) {
+                match self {
+                    $(Self::$name(body) => body.encode(writer, version),)*
+                }
+            }
+
+            /// The API it belongs to.
+            pub const fn api(&self) -> ApiKey {
+                match self {
+                    $(Self::$name(_) => ApiKey::$name,)*
+                }
+            }
+        }
+
+        $(
+            impl From<api::$module::$request> for AnyRequest {
+                fn from(body: api::$module::$request) -> Self {
+                    Self::$name(body)
+                }
+            }
+
+            impl From<api::$module::$response> for AnyResponse {
+                fn from(body: api::$module::$response) -> Self {
+                    Self::$name(body)
+                }
+            }
+        )*
+    };
+}
+
+table! {
+    Produce = 0, 3..=13, advertised 0, flexible 9, produce: ProduceRequest => ProduceResponse;
+    Fetch = 1, 4..=18, advertised 4, flexible 12, fetch: FetchRequest => FetchResponse;
+    ListOffsets = 2, 1..=11, advertised 1, flexible 6, list_offsets: ListOffsetsRequest => ListOffsetsResponse;
+    Metadata = 3, 0..=13, advertised 0, flexible 9, metadata: MetadataRequest => MetadataResponse;
+    FindCoordinator = 10, 0..=6, advertised 0, flexible 3,
+        find_coordinator: FindCoordinatorRequest => FindCoordinatorResponse;
+    ApiVersions = 18, 0..=4, advertised 0, flexible 3, api_versions: ApiVersionsRequest => ApiVersionsResponse;
+    CreateTopics = 19, 2..=7, advertised 2, flexible 5,
+        create_topics: CreateTopicsRequest => CreateTopicsResponse;
+    DeleteTopics = 20, 1..=6, advertised 1, flexible 4,
+        delete_topics: DeleteTopicsRequest => DeleteTopicsResponse;
+    DeleteRecords = 21, 0..=2, advertised 0, flexible 2,
+        delete_records: DeleteRecordsRequest => DeleteRecordsResponse;
+    InitProducerId = 22, 0..=5, advertised 0, flexible 2,
+        init_producer_id: InitProducerIdRequest => InitProducerIdResponse;
+    OffsetForLeaderEpoch = 23, 2..=4, advertised 2, flexible 4,
+        offset_for_leader_epoch: OffsetForLeaderEpochRequest => OffsetForLeaderEpochResponse;
+    DescribeConfigs = 32, 1..=4, advertised 1, flexible 4,
+        describe_configs: DescribeConfigsRequest => DescribeConfigsResponse;
+    AlterConfigs = 33, 0..=2, advertised 0, flexible 2,
+        alter_configs: AlterConfigsRequest => AlterConfigsResponse;
+    DescribeLogDirs = 35, 1..=5, advertised 1, flexible 2,
+        describe_log_dirs: DescribeLogDirsRequest => DescribeLogDirsResponse;
+    CreatePartitions = 37, 0..=3, advertised 0, flexible 2,
+        create_partitions: CreatePartitionsRequest => CreatePartitionsResponse;
+    IncrementalAlterConfigs = 44, 0..=1, advertised 0, flexible 1,
+        incremental_alter_configs: IncrementalAlterConfigsRequest => IncrementalAlterConfigsResponse;
+    ListPartitionReassignments = 46, 0..=0, advertised 0, flexible 0,
+        list_partition_reassignments: ListPartitionReassignmentsRequest => ListPartitionReassignmentsResponse;
+    DescribeCluster = 60, 0..=2, advertised 0, flexible 0,
+        describe_cluster: DescribeClusterRequest => DescribeClusterResponse;
+    DescribeTopicPartitions = 75, 0..=0, advertised 0, flexible 0,
+        describe_topic_partitions: DescribeTopicPartitionsRequest => DescribeTopicPartitionsResponse;
+}
+
+impl ApiKey {
+    /// The number on the wire.
+    #[inline]
+    pub const fn number(self) -> i16 {
+        self as i16
+    }
+
+    /// Whether the header of a response has tagged fields. It has whenever the body has, but for
+    /// ApiVersions: its answer must be readable by a client that does not yet know what we speak.
+    #[inline]
+    pub const fn has_tagged_response_header(self, version: i16) -> bool {
+        self.is_flexible(version) && !matches!(self, Self::ApiVersions)
+    }
+
+    #[inline]
+    pub(crate) const fn at(self, version: i16) -> At {
+        At { version, flexible: self.is_flexible(version), nullable: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn apis_are_listed_by_number_and_found_by_it() {
+        assert!(ApiKey::ALL.is_sorted());
+        for &api in ApiKey::ALL {
+            assert_eq!(ApiKey::from_number(api.number()), Some(api));
+            assert!(api.advertised().start() <= api.versions().start());
+            assert_eq!(api.advertised().end(), api.versions().end());
+        }
+        assert_eq!(ApiKey::from_number(4), None);
+    }
+}
