@@ -1,0 +1,215 @@
+//! Listening, accepting and draining.
+
+use std::future::Future;
+use std::io;
+use std::net::{self, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Instant;
+
+use rail::Rail;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time;
+use tracing::{debug, error, info, warn};
+
+use crate::admission::{Admission, Full};
+use crate::bind::{self, BindError};
+use crate::complaint::Complaint;
+use crate::connection::{Connection, Shared};
+use crate::limits::ACCEPT_PAUSE;
+use crate::metrics::Metrics;
+use crate::options::{ListenerConfig, Options};
+
+/// Listens for Kafka clients and carries their requests to the broker.
+#[derive(Debug)]
+pub struct Gateway {
+    listeners: Vec<Listener>,
+    options: Options,
+    metrics: Metrics,
+}
+
+#[derive(Debug)]
+struct Listener {
+    config: ListenerConfig,
+    socket: net::TcpListener,
+    local_addr: SocketAddr,
+}
+
+/// The system took a listening socket away.
+#[derive(Debug, thiserror::Error)]
+#[error("serve listener {name}")]
+pub struct ServeError {
+    /// The listener.
+    pub name: String,
+    /// What the system said.
+    pub source: io::Error,
+}
+
+impl Gateway {
+    /// Takes all addresses, or none: clients can connect from now on, and are answered once
+    /// [`Gateway::serve`] runs.
+    pub fn bind(configs: Vec<ListenerConfig>, options: Options) -> Result<Self, BindError> {
+        let sockets: Vec<_> =
+            configs.iter().map(|config| bind::bind(config, &configs, &options)).collect::<Result<_, _>>()?;
+        let listeners = configs
+            .into_iter()
+            .zip(sockets)
+            .map(|(config, (socket, local_addr))| Listener { config, socket, local_addr })
+            .collect();
+        Ok(Self { listeners, options, metrics: Metrics::new() })
+    }
+
+    /// Where it listens, in the order of the listeners, with the ports that were found for port 0.
+    pub fn local_addrs(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().map(|listener| listener.local_addr).collect()
+    }
+
+    /// What this gateway counts.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Serves until `shutdown` is there, then drains: accepts no more, answers every request it has read,
+    /// closes. Returns how many connections still owed an answer after [`Options::drain_timeout`] and were cut.
+    pub async fn serve(
+        self,
+        rail: Arc<dyn Rail>,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<usize, ServeError> {
+        let (drain, draining) = watch::channel(false);
+        let admission = Admission::new(self.options.max_connections, self.options.max_connections_per_ip);
+        let shared = Arc::new(Shared {
+            rail,
+            options: self.options,
+            metrics: self.metrics,
+            in_flight: AtomicUsize::new(0),
+        });
+        let mut doors = JoinSet::new();
+        for listener in self.listeners {
+            let Listener { config, socket, local_addr } = listener;
+            let socket = TcpListener::from_std(socket)
+                .map_err(|source| ServeError { name: config.name.clone(), source })?;
+            debug!(listener = config.name, addr = %local_addr, "listening");
+            let door = Door {
+                shared: Arc::clone(&shared),
+                config,
+                admission: Arc::clone(&admission),
+                draining: draining.clone(),
+                refusals: Complaint::default(),
+                failures: Complaint::default(),
+            };
+            doors.spawn(door.serve(socket));
+        }
+
+        shutdown.await;
+        drain.send_replace(true);
+        let mut cut = 0;
+        while let Some(door) = doors.join_next().await {
+            match door {
+                Ok(connections) => cut += connections,
+                Err(failure) => error!(%failure, "a listener's task failed"),
+            }
+        }
+        Ok(cut)
+    }
+}
+
+/// One listener at work.
+struct Door {
+    shared: Arc<Shared>,
+    config: ListenerConfig,
+    admission: Arc<Admission>,
+    draining: watch::Receiver<bool>,
+    refusals: Complaint,
+    failures: Complaint,
+}
+
+impl Door {
+    /// Accepts until the drain begins and waits for the connections to end; says how many did not.
+    async fn serve(mut self, socket: TcpListener) -> usize {
+        let mut draining = self.draining.clone();
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                () = begun(&mut draining) => break,
+                accepted = socket.accept() => match accepted {
+                    Ok((stream, peer)) => self.admit(stream, peer, &mut connections),
+                    Err(failure) => self.survive(&failure).await,
+                },
+                Some(ended) = connections.join_next(), if !connections.is_empty() => report(ended),
+            }
+        }
+        // Closed before the wait, so that clients turn elsewhere at once.
+        drop(socket);
+        let all_ended = async {
+            while let Some(ended) = connections.join_next().await {
+                report(ended);
+            }
+        };
+        if time::timeout(self.shared.options.drain_timeout, all_ended).await.is_err() {
+            info!(
+                listener = self.config.name,
+                connections = connections.len(),
+                "cut connections that still owed answers"
+            );
+        }
+        connections.len()
+    }
+
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, connections: &mut JoinSet<()>) {
+        let metrics = &self.shared.metrics;
+        let seat = match self.admission.admit(peer.ip().to_canonical()) {
+            Ok(seat) => seat,
+            Err(full) => {
+                metrics.connections_refused.inc();
+                if let Some(unsaid) = self.refusals.is_due(Instant::now()) {
+                    let limit = match full {
+                        Full::Total => "max.connections",
+                        Full::PerIp => "max.connections.per.ip",
+                    };
+                    warn!(listener = self.config.name, %peer, limit, unsaid, "refused a connection");
+                }
+                return;
+            }
+        };
+        metrics.connections_accepted.inc();
+        match Connection::new(stream, peer, self.config.advertised.as_ref(), Arc::clone(&self.shared), seat) {
+            Ok(connection) => {
+                connections.spawn(connection.run(self.draining.clone()));
+            }
+            // The client is gone already.
+            Err(failure) => debug!(%peer, %failure, "could not set up a connection"),
+        }
+    }
+
+    /// Goes on after accepting failed. Out of file descriptors, trying again at once would only burn the
+    /// processor that is needed to get some back.
+    async fn survive(&self, failure: &io::Error) {
+        use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
+        if matches!(failure.kind(), ConnectionAborted | ConnectionReset | Interrupted) {
+            return;
+        }
+        if let Some(unsaid) = self.failures.is_due(Instant::now()) {
+            warn!(listener = self.config.name, %failure, unsaid, "cannot accept connections at the moment");
+        }
+        let mut draining = self.draining.clone();
+        tokio::select! {
+            () = time::sleep(ACCEPT_PAUSE) => {}
+            () = begun(&mut draining) => {}
+        }
+    }
+}
+
+/// Waits for the drain to begin. A gateway that is gone without a word ends its connections as well.
+async fn begun(draining: &mut watch::Receiver<bool>) {
+    let _ = draining.wait_for(|&draining| draining).await;
+}
+
+/// A connection that panicked took nothing else with it, but somebody must look.
+fn report(ended: Result<(), JoinError>) {
+    if let Err(failure) = ended {
+        error!(%failure, "a connection's task failed");
+    }
+}

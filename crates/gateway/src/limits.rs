@@ -1,0 +1,55 @@
+//! The bounds of what one connection can make the gateway hold, each with the reason for its number.
+
+use std::time::Duration;
+
+/// The room that a quiet connection is given for the next read: a page, which holds dozens of small requests.
+pub(crate) const READ_MIN: usize = 4 << 10;
+
+/// The room that a busy connection is given for one read. Beyond this, fewer system calls are no longer worth
+/// the memory.
+pub(crate) const READ_MAX: usize = 64 << 10;
+
+/// From this size on, records stay in the memory they were read into; smaller ones are copied out of it. So what
+/// the broker keeps holds at most four times its own size.
+pub(crate) const KEPT_IN_PLACE: usize = READ_MAX / 4;
+
+/// How much room a frame gets for each byte of it that has arrived. Its announced length is only a claim;
+/// with this factor a frame of 1 MiB is moved once while it is still 64 KiB, and a claim alone gets nothing.
+pub(crate) const GROWTH: usize = 16;
+
+/// How far a connection is read while its next request may not start yet. Enough to notice that the client
+/// has gone and to start at once when it may; the rest waits in the client.
+pub(crate) const READ_AHEAD: usize = 64 << 10;
+
+/// How many Produce requests of one connection may wait for the disk together. Clients with idempotence have
+/// five on the way; those without have up to hundreds.
+pub(crate) const PRODUCE_IN_FLIGHT: usize = 1_000;
+
+/// How many bytes those Produce requests may hold. Enough to keep a disk busy with writes of several MiB;
+/// what comes after waits in the socket.
+pub(crate) const PRODUCE_IN_FLIGHT_BYTES: usize = 16 << 20;
+
+/// How many bytes the requests of all connections may hold before their Produce requests no longer overlap. Twice
+/// what the store writes at once: while one group is written, the next is there already. Beyond it every
+/// connection has one request on the way, so that memory does not grow by the above for each producer.
+pub(crate) const IN_FLIGHT_BYTES: usize = 64 << 20;
+
+/// No further request is started while more unsent output than this waits, so a client that does not read
+/// holds this much and the one answer that passed it.
+pub(crate) const OUTPUT: usize = 256 << 10;
+
+/// Below this size bytes are copied together instead of being an entry of a vectored write.
+pub(crate) const OUTPUT_COPY: usize = 4 << 10;
+
+/// The entries of one vectored write.
+pub(crate) const OUTPUT_SLICES: usize = 64;
+
+/// How long a connection that we have ended waits for the client to close its side. Closing at once while
+/// the client still sends would make the kernel reset the connection and could lose the last answers.
+pub(crate) const LINGER: Duration = Duration::from_millis(500);
+
+/// How long to wait before accepting again when the process is out of file descriptors or memory.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often the same complaint is logged.
+pub(crate) const COMPLAINT_INTERVAL: Duration = Duration::from_secs(10);

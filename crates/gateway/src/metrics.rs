@@ -1,0 +1,273 @@
+//! What the gateway counts. Nothing here takes a lock or allocates while requests are served.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use coordination::error_code::ErrorCode;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+use wire::ApiKey;
+
+/// Upper bounds of the latency histogram, in microseconds: 50 µs, where an answer from memory lies, to 10 s.
+const BOUNDS_MICROS: [u64; 17] = [
+    50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
+    2_500_000, 5_000_000, 10_000_000,
+];
+
+/// One counter for each error code and one for none.
+const OUTCOMES: usize = ErrorCode::ALL.len() + 1;
+
+/// How many APIs there are.
+pub(crate) const APIS: usize = ApiKey::ALL.len();
+
+/// The counters of one gateway; clones share them.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    pub(crate) requests: Arc<Requests>,
+    pub(crate) bytes_in: Counter,
+    pub(crate) bytes_out: Counter,
+    pub(crate) connections: Gauge,
+    pub(crate) connections_accepted: Counter,
+    pub(crate) connections_refused: Counter,
+    pub(crate) connections_idle_closed: Counter,
+    pub(crate) connections_stalled_closed: Counter,
+    pub(crate) decode_failures: Counter,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        Self {
+            requests: Arc::new(Requests::new()),
+            bytes_in: Counter::default(),
+            bytes_out: Counter::default(),
+            connections: Gauge::default(),
+            connections_accepted: Counter::default(),
+            connections_refused: Counter::default(),
+            connections_idle_closed: Counter::default(),
+            connections_stalled_closed: Counter::default(),
+            decode_failures: Counter::default(),
+        }
+    }
+
+    /// Makes the counters part of what `registry` shows.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(Arc::clone(&self.requests)));
+        registry.register_with_unit(
+            "received",
+            "Bytes read from clients",
+            Unit::Bytes,
+            self.bytes_in.clone(),
+        );
+        registry.register_with_unit("sent", "Bytes written to clients", Unit::Bytes, self.bytes_out.clone());
+        registry.register("connections", "Clients that are connected", self.connections.clone());
+        registry.register(
+            "connections_accepted",
+            "Connections that were accepted",
+            self.connections_accepted.clone(),
+        );
+        registry.register(
+            "connections_refused",
+            "Connections closed at once because of max.connections or max.connections.per.ip",
+            self.connections_refused.clone(),
+        );
+        registry.register(
+            "connections_idle_closed",
+            "Connections closed because of connections.max.idle.ms",
+            self.connections_idle_closed.clone(),
+        );
+        registry.register(
+            "connections_stalled_closed",
+            "Connections closed because the client did not read its answers",
+            self.connections_stalled_closed.clone(),
+        );
+        registry.register(
+            "undecodable_requests",
+            "Requests of a size, API, version or form that is not known; each closes its connection",
+            self.decode_failures.clone(),
+        );
+    }
+}
+
+/// Requests by API, with their errors and latencies.
+pub(crate) struct Requests {
+    apis: [OneApi; APIS],
+}
+
+struct OneApi {
+    /// By outcome: none first, then the codes in the order of [`ErrorCode::ALL`].
+    outcomes: [AtomicU64; OUTCOMES],
+    /// By the first bound that is not below the latency; the last is for those above all.
+    latencies: [AtomicU64; BOUNDS_MICROS.len() + 1],
+    latency_sum_micros: AtomicU64,
+}
+
+impl Requests {
+    fn new() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            apis: std::array::from_fn(|_| OneApi {
+                outcomes: std::array::from_fn(|_| zero()),
+                latencies: std::array::from_fn(|_| zero()),
+                latency_sum_micros: zero(),
+            }),
+        }
+    }
+
+    /// Counts `count` requests of an API that took `latency` each and ended in `error`.
+    pub(crate) fn count(&self, slot: ApiSlot, error: Option<ErrorCode>, latency: Duration, count: u64) {
+        let api = &self.apis[slot.0];
+        let outcome = match error {
+            None => 0,
+            // An outcome that is not in the list cannot be; if it were, it must not bring a connection down.
+            Some(code) => ErrorCode::ALL.iter().position(|&known| known == code).map_or(0, |index| index + 1),
+        };
+        api.outcomes[outcome].fetch_add(count, Relaxed);
+        let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        let bucket = BOUNDS_MICROS.partition_point(|&bound| bound < micros);
+        api.latencies[bucket].fetch_add(count, Relaxed);
+        api.latency_sum_micros.fetch_add(micros.saturating_mul(count), Relaxed);
+    }
+}
+
+impl fmt::Debug for Requests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Requests").finish_non_exhaustive()
+    }
+}
+
+/// Where an API's counters are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ApiSlot(usize);
+
+impl ApiSlot {
+    pub(crate) fn of(api: ApiKey) -> Self {
+        // The list has a handful of entries and is sorted, so this is a few comparisons.
+        Self(ApiKey::ALL.partition_point(|&known| known < api))
+    }
+}
+
+/// Requests answered at once, counted together when the batch is done: one clock reading for all of them.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    counts: [u32; APIS],
+    any: bool,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, slot: ApiSlot) {
+        self.counts[slot.0] += 1;
+        self.any = true;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.any
+    }
+
+    pub(crate) fn flush(&mut self, requests: &Requests, latency: Duration) {
+        for (index, count) in self.counts.iter_mut().enumerate() {
+            if *count > 0 {
+                requests.count(ApiSlot(index), None, latency, u64::from(*count));
+                *count = 0;
+            }
+        }
+        self.any = false;
+    }
+}
+
+impl Collector for Requests {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let used = || {
+            self.apis
+                .iter()
+                .zip(ApiKey::ALL)
+                .filter(|(api, _)| api.latencies.iter().any(|count| count.load(Relaxed) > 0))
+        };
+
+        let mut counters = encoder.encode_descriptor(
+            "requests",
+            "Requests answered, by API and error",
+            None,
+            MetricType::Counter,
+        )?;
+        for (api, key) in used() {
+            let names = [None].into_iter().chain(ErrorCode::ALL.iter().map(Some));
+            for (outcome, code) in api.outcomes.iter().zip(names) {
+                let count = outcome.load(Relaxed);
+                if count > 0 {
+                    let labels = [("api", key.name()), ("error", code.map_or("NONE", |code| code.name()))];
+                    ConstCounter::new(count).encode(counters.encode_family(&labels)?)?;
+                }
+            }
+        }
+
+        let mut histograms = encoder.encode_descriptor(
+            "request_latency",
+            "Time from having read a request to its answer",
+            Some(&Unit::Seconds),
+            MetricType::Histogram,
+        )?;
+        for (api, key) in used() {
+            let counts: Vec<u64> = api.latencies.iter().map(|count| count.load(Relaxed)).collect();
+            let bounds = BOUNDS_MICROS.iter().map(|&micros| seconds(micros)).chain([f64::INFINITY]);
+            let buckets: Vec<(f64, u64)> = bounds.zip(counts.iter().copied()).collect();
+            histograms.encode_family(&[("api", key.name())])?.encode_histogram::<NoLabelSet>(
+                seconds(api.latency_sum_micros.load(Relaxed)),
+                counts.iter().sum(),
+                &buckets,
+                None,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a histogram's sum needs no more digits than a double has")]
+fn seconds(micros: u64) -> f64 {
+    micros as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+
+    use super::*;
+
+    #[test]
+    fn requests_are_shown_by_api_and_error_with_their_latency() {
+        let metrics = Metrics::new();
+        let mut tally = Tally::default();
+        tally.add(ApiSlot::of(ApiKey::Metadata));
+        tally.add(ApiSlot::of(ApiKey::Metadata));
+        tally.flush(&metrics.requests, Duration::from_micros(80));
+        metrics.requests.count(
+            ApiSlot::of(ApiKey::Produce),
+            Some(ErrorCode::MessageTooLarge),
+            Duration::from_millis(3),
+            1,
+        );
+        metrics.bytes_in.inc_by(7);
+
+        let mut registry = Registry::with_prefix("kohort");
+        metrics.register(&mut registry);
+        let mut text = String::new();
+        encode(&mut text, &registry).expect("text takes anything");
+        for line in [
+            "kohort_requests_total{api=\"Metadata\",error=\"NONE\"} 2",
+            "kohort_requests_total{api=\"Produce\",error=\"MESSAGE_TOO_LARGE\"} 1",
+            "kohort_request_latency_seconds_bucket{le=\"0.00005\",api=\"Metadata\"} 0",
+            "kohort_request_latency_seconds_bucket{le=\"0.0001\",api=\"Metadata\"} 2",
+            "kohort_request_latency_seconds_bucket{le=\"+Inf\",api=\"Metadata\"} 2",
+            "kohort_request_latency_seconds_count{api=\"Produce\"} 1",
+            "kohort_received_bytes_total 7",
+            "kohort_connections 0",
+        ] {
+            assert!(text.lines().any(|have| have == line), "no line {line} in\n{text}");
+        }
+    }
+}

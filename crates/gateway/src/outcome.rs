@@ -1,0 +1,52 @@
+//! The error that a reply is counted under, and by which an unanswered producer is cut off.
+
+use coordination::error_code::ErrorCode;
+use coordination::reply::Reply;
+
+/// The first error in `reply`, whether it is about all of the request or a part.
+pub(crate) fn first_error(reply: &Reply) -> Option<ErrorCode> {
+    match reply {
+        Reply::Metadata(reply) => reply.topics.iter().find_map(|topic| topic.error),
+        Reply::Produce(reply) => {
+            let mut partitions = reply.topics.iter().flat_map(|topic| &topic.partitions);
+            partitions
+                .find_map(|partition| partition.result.as_ref().err().map(|refused| refused.refusal.code))
+        }
+        Reply::Fetch(reply) => reply.error.or_else(|| {
+            let mut partitions = reply.topics.iter().flat_map(|topic| &topic.partitions);
+            partitions.find_map(|partition| partition.error)
+        }),
+        Reply::ListOffsets(reply) => {
+            let mut partitions = reply.topics.iter().flat_map(|topic| &topic.partitions);
+            partitions.find_map(|partition| partition.result.err())
+        }
+        Reply::OffsetForLeaderEpoch(reply) => {
+            let mut partitions = reply.topics.iter().flat_map(|topic| &topic.partitions);
+            partitions.find_map(|partition| partition.result.err())
+        }
+        Reply::CreateTopics(reply) => {
+            reply.topics.iter().find_map(|topic| topic.result.as_ref().err().map(|refusal| refusal.code))
+        }
+        Reply::DeleteTopics(reply) => {
+            reply.topics.iter().find_map(|topic| topic.error.as_ref().map(|refusal| refusal.code))
+        }
+        Reply::CreatePartitions(reply) => {
+            reply.topics.iter().find_map(|(_, refusal)| refusal.as_ref().map(|refusal| refusal.code))
+        }
+        Reply::DeleteRecords(reply) => {
+            let mut partitions = reply.topics.iter().flat_map(|topic| &topic.partitions);
+            partitions.find_map(|(_, result)| result.err())
+        }
+        Reply::InitProducerId(reply) => reply.result.err(),
+        Reply::DescribeConfigs(reply) => {
+            reply.resources.iter().find_map(|(_, result)| result.as_ref().err().map(|refusal| refusal.code))
+        }
+        Reply::AlterConfigs(reply) => {
+            reply.resources.iter().find_map(|(_, refusal)| refusal.as_ref().map(|refusal| refusal.code))
+        }
+        Reply::DescribeTopicPartitions(reply) => reply.topics.iter().find_map(|topic| topic.error),
+        Reply::DescribeLogDirs(reply) => reply.result.as_ref().err().copied(),
+        Reply::ListPartitionReassignments(_) => None,
+        Reply::DescribeCluster(reply) => reply.result.as_ref().err().map(|refusal| refusal.code),
+    }
+}

@@ -1,0 +1,67 @@
+//! Stopping answers what was asked.
+
+use std::time::Duration;
+
+use gateway::Options;
+use tokio::net::TcpStream;
+
+use crate::script::{Running, describe, fetch, produce, soon};
+
+#[tokio::test]
+async fn requests_that_were_read_are_answered_before_the_gateway_stops() {
+    let mut gateway = Running::start(Options::default());
+    let mut client = gateway.connect().await;
+    client.send(&[produce(1, "t", -1, 10), produce(2, "t", -1, 10), describe(3)].concat()).await;
+    let first = gateway.next_call().await;
+    let second = gateway.next_call().await;
+    let mut idle = gateway.connect().await;
+    idle.send(&describe(1)).await;
+    assert_eq!(idle.receive_id().await, Some(1));
+
+    gateway.stop();
+    assert!(idle.is_closed().await, "a connection that owes nothing is closed at once");
+    // No new connections, as soon as the listener has heard of it too.
+    soon(async {
+        while TcpStream::connect(gateway.addrs[0]).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    first.answer();
+    second.answer();
+    for id in 1..=3 {
+        assert_eq!(client.receive_id().await, Some(id));
+    }
+    assert!(client.is_closed().await);
+    drop(client);
+    assert_eq!(gateway.stopped().await, 0);
+}
+
+#[tokio::test]
+async fn a_drain_does_not_wait_for_ever() {
+    let options = Options { drain_timeout: Duration::from_millis(50), ..Options::default() };
+    let mut gateway = Running::start(options);
+    let mut client = gateway.connect().await;
+    client.send(&fetch(1)).await;
+    let _parked = gateway.next_call().await;
+    gateway.stop();
+    assert!(client.is_closed().await);
+    drop(client);
+    gateway.stopped().await;
+}
+
+#[tokio::test]
+async fn clients_that_keep_sending_do_not_keep_the_gateway_up() {
+    let mut gateway = Running::start(Options::default());
+    let mut client = gateway.connect().await;
+    client.send(&describe(1)).await;
+    assert_eq!(client.receive_id().await, Some(1));
+    let mut stream = client.stream;
+    let sending = tokio::spawn(async move {
+        // Until the gateway refuses to read.
+        while tokio::io::AsyncWriteExt::write_all(&mut stream, &describe(2)).await.is_ok() {}
+    });
+    gateway.stop();
+    gateway.stopped().await;
+    soon(sending).await.expect("no panic");
+}

@@ -1,0 +1,289 @@
+//! A broker that does as the test says, a gateway on free ports, and a client that speaks frames.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use coordination::error_code::ErrorCode;
+use coordination::op::{self, Op, TopicRef};
+use coordination::reply::{self, Reply};
+use gateway::{Gateway, ListenerConfig, Metrics, Options};
+use rail::{Answer, Carrier, Rail};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use wire::RequestMessage;
+use wire::api::describe_cluster::DescribeClusterRequest;
+use wire::api::fetch::FetchRequest;
+use wire::api::produce::{PartitionProduceData, ProduceRequest, TopicProduceData};
+
+/// What no step of a test takes unless something is broken.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The client id of every request here.
+pub(crate) const CLIENT_ID: &str = "tester";
+
+/// Fails the test if `step` takes for ever.
+pub(crate) async fn soon<T>(step: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, step).await.expect("this happens soon")
+}
+
+/// A call that the broker got.
+pub(crate) struct Call {
+    pub(crate) op: Op,
+    pub(crate) carrier: Carrier,
+    /// Where the test puts the reply, if it is not given at once.
+    pub(crate) reply: Option<oneshot::Sender<Reply>>,
+}
+
+impl Call {
+    /// Gives the reply that the op is waiting for.
+    pub(crate) fn answer(self) {
+        let reply = reply_to(&self.op);
+        self.reply.expect("this op waits").send(reply).expect("the connection waits for it");
+    }
+
+    /// What tells this call from others: the base offset to be, or the like.
+    pub(crate) fn mark(&self) -> i64 {
+        mark_of(&self.op)
+    }
+}
+
+/// Answers DescribeCluster and Produce with acks 0 or 1 at once, and all else when the test says so.
+struct ScriptedRail {
+    calls: mpsc::UnboundedSender<Call>,
+}
+
+impl Rail for ScriptedRail {
+    fn call(&self, carrier: &Carrier, op: Op) -> Answer {
+        assert!(!matches!(op, Op::DeleteTopics(_)), "a bug in the broker, as the test wants it");
+        let is_at_once = matches!(&op, Op::DescribeCluster(_) | Op::Metadata(_))
+            || matches!(&op, Op::Produce(produce) if produce.acks != -1);
+        let carrier = carrier.clone();
+        if is_at_once {
+            let reply = reply_to(&op);
+            // A test that does not look at the calls has dropped the other end.
+            let _ = self.calls.send(Call { op, carrier, reply: None });
+            return Answer::Now(reply);
+        }
+        let (sender, receiver) = oneshot::channel();
+        let _ = self.calls.send(Call { op, carrier, reply: Some(sender) });
+        Answer::Later(Box::pin(async { receiver.await.expect("the test answers or cuts the connection") }))
+    }
+}
+
+/// A Produce carries its mark in its partition's number, which comes back as the base offset; a Fetch in
+/// `min_bytes`.
+pub(crate) fn mark_of(op: &Op) -> i64 {
+    match op {
+        Op::Produce(produce) => i64::from(produce.topics[0].partitions[0].index),
+        Op::Fetch(fetch) => i64::from(fetch.min_bytes),
+        _ => -1,
+    }
+}
+
+/// A topic that every Produce to is refused.
+pub(crate) const REFUSED: &str = "refused";
+
+pub(crate) fn reply_to(op: &Op) -> Reply {
+    match op {
+        Op::DescribeCluster(_) => {
+            Reply::DescribeCluster(reply::DescribeCluster { result: Ok("cluster".into()) })
+        }
+        Op::Metadata(_) => {
+            Reply::Metadata(reply::Metadata { cluster_id: "cluster".into(), topics: Vec::new() })
+        }
+        Op::Fetch(fetch) => Reply::Fetch(fetched(fetch)),
+        Op::Produce(produce) => {
+            Reply::Produce(reply::Produce { topics: produce.topics.iter().map(produced).collect() })
+        }
+        other => panic!("no test sends {other:?}"),
+    }
+}
+
+/// As many bytes as were asked for, in batches of uneven sizes.
+fn fetched(fetch: &op::Fetch) -> reply::Fetch {
+    let wanted = usize::try_from(fetch.max_bytes).expect("no test asks for less than nothing");
+    let records = pattern(wanted).chunks(7000).map(Bytes::copy_from_slice).collect();
+    let partition = reply::FetchPartition {
+        index: 0,
+        error: None,
+        high_watermark: 0,
+        last_stable_offset: 0,
+        log_start_offset: 0,
+        diverging_epoch: None,
+        current_leader_epoch: None,
+        records,
+    };
+    let topic = reply::FetchTopic { topic: TopicRef::Name("t".into()), partitions: vec![partition] };
+    reply::Fetch { error: None, session_id: 0, topics: vec![topic] }
+}
+
+/// Bytes of which no two neighbouring runs are alike.
+pub(crate) fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|i| i.to_le_bytes()[i % 3]).collect()
+}
+
+fn produced(topic: &op::ProduceTopic) -> reply::ProduceTopic {
+    let result = |index: i32| match &topic.topic {
+        TopicRef::Name(name) if name == REFUSED => Err(ErrorCode::CorruptMessage.into()),
+        _ => Ok(reply::Appended { base_offset: index.into(), log_append_time_ms: -1, log_start_offset: 0 }),
+    };
+    reply::ProduceTopic {
+        topic: topic.topic.clone(),
+        partitions: topic
+            .partitions
+            .iter()
+            .map(|partition| reply::ProducePartition {
+                index: partition.index,
+                result: result(partition.index),
+            })
+            .collect(),
+    }
+}
+
+/// A gateway at work.
+pub(crate) struct Running {
+    pub(crate) addrs: Vec<SocketAddr>,
+    pub(crate) calls: mpsc::UnboundedReceiver<Call>,
+    pub(crate) metrics: Metrics,
+    stop: Option<oneshot::Sender<()>>,
+    serving: JoinHandle<usize>,
+}
+
+impl Running {
+    /// On one free port of 127.0.0.1.
+    pub(crate) fn start(options: Options) -> Self {
+        Self::start_on(vec![listener("127.0.0.1:0")], options)
+    }
+
+    pub(crate) fn start_on(listeners: Vec<ListenerConfig>, options: Options) -> Self {
+        let gateway = Gateway::bind(listeners, options).expect("free ports are free");
+        let (sender, calls) = mpsc::unbounded_channel();
+        let (stop, stopped) = oneshot::channel();
+        let addrs = gateway.local_addrs();
+        let metrics = gateway.metrics().clone();
+        let serving = tokio::spawn(async move {
+            let shutdown = async {
+                let _ = stopped.await;
+            };
+            gateway.serve(Arc::new(ScriptedRail { calls: sender }), shutdown).await.expect("sockets stay")
+        });
+        Self { addrs, calls, metrics, stop: Some(stop), serving }
+    }
+
+    pub(crate) async fn connect(&self) -> Client {
+        Client::connect(self.addrs[0]).await
+    }
+
+    pub(crate) async fn next_call(&mut self) -> Call {
+        soon(self.calls.recv()).await.expect("the gateway runs")
+    }
+
+    /// Tells the gateway to drain.
+    pub(crate) fn stop(&mut self) {
+        self.stop.take().expect("stopped once").send(()).expect("the gateway runs");
+    }
+
+    /// Waits until the gateway has drained; says how many connections were cut.
+    pub(crate) async fn stopped(self) -> usize {
+        soon(self.serving).await.expect("no panic")
+    }
+
+    /// The value of a metric, by its whole name with labels.
+    pub(crate) fn metric(&self, name: &str) -> Option<f64> {
+        let mut registry = prometheus_client::registry::Registry::default();
+        self.metrics.register(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("text takes anything");
+        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    }
+}
+
+pub(crate) fn listener(addr: &str) -> ListenerConfig {
+    ListenerConfig { name: "PLAINTEXT".into(), addr: addr.parse().expect("an address"), advertised: None }
+}
+
+/// A client that sends and receives frames.
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
+}
+
+impl Client {
+    pub(crate) async fn connect(addr: SocketAddr) -> Self {
+        Self { stream: soon(TcpStream::connect(addr)).await.expect("the gateway listens") }
+    }
+
+    pub(crate) async fn send(&mut self, bytes: &[u8]) {
+        soon(self.stream.write_all(bytes)).await.expect("the gateway reads");
+    }
+
+    /// The next answer's frame, or `None` when the gateway has closed.
+    pub(crate) async fn receive(&mut self) -> Option<Bytes> {
+        let size = soon(self.stream.read_i32()).await.ok()?;
+        let mut frame = vec![0; usize::try_from(size).expect("a size")];
+        soon(self.stream.read_exact(&mut frame)).await.ok()?;
+        Some(frame.into())
+    }
+
+    /// The next answer's correlation id.
+    pub(crate) async fn receive_id(&mut self) -> Option<i32> {
+        self.receive().await.map(|frame| correlation_id(&frame))
+    }
+
+    /// Sends a request and waits for its answer.
+    pub(crate) async fn ask<R: RequestMessage>(&mut self, request: &R, version: i16) -> R::Response {
+        self.send(&frame(request, version, 77)).await;
+        let answer = self.receive().await.expect("an answer");
+        let (id, response) = wire::decode_response::<R>(answer, version).expect("a well-formed answer");
+        assert_eq!(id, 77);
+        response
+    }
+
+    /// Whether the gateway has closed the connection, with nothing left to read.
+    pub(crate) async fn is_closed(&mut self) -> bool {
+        matches!(soon(self.stream.read(&mut [0; 1])).await, Ok(0) | Err(_))
+    }
+}
+
+fn correlation_id(frame: &[u8]) -> i32 {
+    i32::from_be_bytes(*frame.first_chunk().expect("an answer has a header"))
+}
+
+/// A request with its size in front.
+pub(crate) fn frame<R: RequestMessage>(request: &R, version: i16, id: i32) -> Bytes {
+    wire::encode_request(request, version, id, Some(CLIENT_ID)).into_bytes()
+}
+
+/// A request that is answered at once.
+pub(crate) fn describe(id: i32) -> Bytes {
+    frame(&DescribeClusterRequest { endpoint_type: 1, ..Default::default() }, 1, id)
+}
+
+/// A request that waits until the test answers it.
+pub(crate) fn fetch(id: i32) -> Bytes {
+    fetch_of(id, 0)
+}
+
+/// A Fetch that will be answered with `size` bytes.
+pub(crate) fn fetch_of(id: i32, size: i32) -> Bytes {
+    frame(&FetchRequest { min_bytes: id, max_bytes: size, ..Default::default() }, 12, id)
+}
+
+/// A Produce of `size` bytes, marked with its correlation id. With acks -1 it waits until the test answers it.
+pub(crate) fn produce(id: i32, topic: &str, acks: i16, size: usize) -> Bytes {
+    let partition = PartitionProduceData { index: id, records: Some(vec![1; size].into()) };
+    let topic =
+        TopicProduceData { name: topic.to_owned(), partition_data: vec![partition], ..Default::default() };
+    frame(&ProduceRequest { acks, topic_data: vec![topic], ..Default::default() }, 9, id)
+}
+
+/// The correlation id of the next answer.
+pub(crate) async fn receive_id(replies: &mut (impl AsyncRead + Unpin)) -> i32 {
+    let size = soon(replies.read_i32()).await.expect("an answer");
+    let mut answer = vec![0; usize::try_from(size).expect("a size")];
+    soon(replies.read_exact(&mut answer)).await.expect("an answer");
+    correlation_id(&answer)
+}
