@@ -1,0 +1,348 @@
+//! Fetch: reads what is there, and waits for what is not.
+//!
+//! A fetch that is satisfied from memory is answered within the call. One that needs the disk goes there in one
+//! hop for all its partitions. One that has too little waits on its partitions and is woken when a log's durable
+//! end moves, a topic goes or the broker ends; nothing polls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use coordination::catalog::LEADER_EPOCH;
+use coordination::error_code::ErrorCode;
+use coordination::ids::OrgId;
+use coordination::op::{self, TopicRef};
+use coordination::reply::{self, Reply};
+use rail::Answer;
+use store::{ReadBatches, ReadError};
+
+use crate::Inner;
+use crate::fetch_session::{Context, Wanted, begin};
+use crate::leader_epoch::{check_leader_epoch, epoch_end};
+use crate::partition::Partition;
+use crate::read_budget::ReadBudget;
+
+/// Handles one fetch request.
+pub(crate) fn handle_fetch(inner: &Arc<Inner>, org: OrgId, mut op: op::Fetch) -> Answer {
+    let (wanted, context) = match begin(&inner.sessions, inner.uptime(), &mut op) {
+        Ok(begun) => begun,
+        Err(error) => {
+            let reply = reply::Fetch { error: Some(error), session_id: 0, topics: Vec::new() };
+            return Reply::Fetch(reply).into();
+        }
+    };
+    let (reads, unknown) = resolve(inner, org, &wanted);
+    let max_bytes = op.max_bytes.min(inner.limits.fetch_max_bytes());
+    let fetch = Reading {
+        reads,
+        max_bytes: usize::try_from(max_bytes).unwrap_or(0),
+        max_bytes_is_negative: max_bytes < 0,
+        // A client that wants more than it may have is satisfied with all it may have.
+        min_bytes: usize::try_from(op.min_bytes.min(max_bytes)).unwrap_or(0),
+        budget: Arc::clone(&inner.read_budget),
+    };
+    let ending = Ending { inner: Arc::clone(inner), wanted, context, unknown };
+    let found = fetch.pass(Reach::Memory);
+    match found {
+        Some(found)
+            if fetch.reads.is_empty() || op.max_wait.is_zero() || found.is_enough(fetch.min_bytes) =>
+        {
+            ending.reply(found).into()
+        }
+        found => {
+            let deadline = Instant::now() + op.max_wait.min(LONGEST_WAIT);
+            let needs_disk = found.is_none();
+            Answer::Later(Box::pin(async move {
+                let draining = ending.inner.draining.subscribe();
+                let found = wait(fetch, needs_disk, deadline, draining).await;
+                ending.reply(found)
+            }))
+        }
+    }
+}
+
+/// A client may ask to wait for ever; its timer must not overflow.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
+
+/// Reads until there is enough, the time is over, or the broker ends.
+async fn wait(
+    fetch: Reading,
+    needs_disk: bool,
+    deadline: Instant,
+    mut draining: watch::Receiver<bool>,
+) -> Found {
+    let fetch = Arc::new(fetch);
+    if needs_disk {
+        let found = fetch.pass_on_disk().await;
+        if found.is_enough(fetch.min_bytes) || Instant::now() >= deadline {
+            return found;
+        }
+    }
+    // Watching comes before looking, so that what comes in between wakes too.
+    let moved = Arc::new(Notify::new());
+    let _watches: Vec<_> = fetch.reads.iter().map(|read| read.partition.log().watch(&moved)).collect();
+    loop {
+        let found = match fetch.pass(Reach::Memory) {
+            Some(found) => found,
+            None => fetch.pass_on_disk().await,
+        };
+        if found.is_enough(fetch.min_bytes) || Instant::now() >= deadline {
+            return found;
+        }
+        tokio::select! {
+            _ = tokio::time::timeout_at(deadline, moved.notified()) => {}
+            _ = draining.wait_for(|draining| *draining) => return found,
+        }
+    }
+}
+
+/// Finds the partitions of a request; those that do not exist are answered at once.
+fn resolve(inner: &Inner, org: OrgId, wanted: &[Wanted]) -> (Vec<Read>, Vec<(usize, reply::FetchPartition)>) {
+    let mut reads = Vec::with_capacity(wanted.len());
+    let mut unknown = Vec::new();
+    let mut last = None;
+    for (at, wanted) in wanted.iter().enumerate() {
+        // Partitions of one topic come one after the other.
+        let topic = match &last {
+            Some((name, topic)) if Arc::ptr_eq(name, &wanted.topic) => topic,
+            _ => {
+                let topic = inner.topics.find(org, &wanted.topic);
+                &last.insert((Arc::clone(&wanted.topic), topic)).1
+            }
+        };
+        let index = wanted.partition.index;
+        match topic.as_ref().map(|topic| topic.partition(index)) {
+            Some(Some(partition)) => reads.push(Read {
+                at,
+                by_id: matches!(*wanted.topic, TopicRef::Id(_)),
+                partition: Arc::clone(partition),
+                from: wanted.partition.clone(),
+            }),
+            Some(None) => unknown.push((at, refusal(index, ErrorCode::UnknownTopicOrPartition))),
+            None => unknown.push((at, refusal(index, gone(matches!(*wanted.topic, TopicRef::Id(_)))))),
+        }
+    }
+    // Kafka looks for all ids before it looks for any partition.
+    unknown.sort_by_key(|(_, answer)| answer.error != Some(ErrorCode::UnknownTopicId));
+    (reads, unknown)
+}
+
+/// One partition of a request.
+#[derive(Debug)]
+struct Read {
+    /// Its place in what the client wanted.
+    at: usize,
+    /// Whether the client names the topic by its id.
+    by_id: bool,
+    partition: Arc<Partition>,
+    from: op::FetchPartition,
+}
+
+/// All that one request reads.
+#[derive(Debug)]
+struct Reading {
+    reads: Vec<Read>,
+    max_bytes: usize,
+    max_bytes_is_negative: bool,
+    min_bytes: usize,
+    budget: Arc<ReadBudget>,
+}
+
+/// How far a look at the log may go.
+#[derive(Clone, Copy)]
+enum Reach<'a> {
+    Memory,
+    /// Within what slow clients leave.
+    Disk(&'a Arc<ReadBudget>),
+}
+
+/// What one look at all partitions has found.
+struct Found {
+    answers: Vec<(usize, reply::FetchPartition)>,
+    bytes: usize,
+    /// There is something that the client must hear now, however little data there is.
+    urgent: bool,
+}
+
+impl Found {
+    fn is_enough(&self, min_bytes: usize) -> bool {
+        self.urgent || self.bytes >= min_bytes
+    }
+}
+
+impl Reading {
+    /// Looks at every partition; `None` when the disk is needed and must not be touched.
+    fn pass(&self, reach: Reach<'_>) -> Option<Found> {
+        let mut found = Found { answers: Vec::with_capacity(self.reads.len()), bytes: 0, urgent: false };
+        for read in &self.reads {
+            let left = self.max_bytes.saturating_sub(found.bytes);
+            // Kafka takes what was read off the rest and stops at 0: only the first meets a negative one.
+            let is_negative = self.max_bytes_is_negative && found.answers.is_empty();
+            let most = match usize::try_from(read.from.max_bytes) {
+                Ok(most) if !is_negative => Some(most.min(left)),
+                _ => None,
+            };
+            // The first batch of the answer comes whole whatever its size: a client must get on.
+            let answer = read.look(reach, most, found.bytes == 0)?;
+            found.bytes += answer.records.iter().map(Bytes::len).sum::<usize>();
+            found.urgent |= answer.error.is_some() || answer.diverging_epoch.is_some();
+            found.answers.push((read.at, answer));
+        }
+        Some(found)
+    }
+
+    async fn pass_on_disk(self: &Arc<Self>) -> Found {
+        let reading = Arc::clone(self);
+        let found = tokio::task::spawn_blocking(move || reading.pass(Reach::Disk(&reading.budget))).await;
+        found.ok().flatten().unwrap_or_else(|| {
+            let failed = |read: &Read| (read.at, refusal(read.from.index, ErrorCode::UnknownServerError));
+            Found { answers: self.reads.iter().map(failed).collect(), bytes: 0, urgent: true }
+        })
+    }
+}
+
+impl Read {
+    /// Looks at the log; `None` when the disk is needed and must not be touched. A negative size is `None`.
+    fn look(
+        &self,
+        reach: Reach<'_>,
+        max_bytes: Option<usize>,
+        at_least_one: bool,
+    ) -> Option<reply::FetchPartition> {
+        let index = self.from.index;
+        if self.partition.is_closed() {
+            return Some(refusal(index, gone(self.by_id)));
+        }
+        // In this request, and only in this one, Kafka takes every negative epoch for none.
+        let epoch = |epoch: Option<i32>| epoch.filter(|epoch| *epoch >= 0);
+        if let Err(code) = check_leader_epoch(epoch(self.from.current_leader_epoch)) {
+            let known = (code == ErrorCode::FencedLeaderEpoch).then_some(LEADER_EPOCH);
+            return Some(reply::FetchPartition { current_leader_epoch: known, ..refusal(index, code) });
+        }
+        let log = self.partition.log();
+        let offset = self.from.fetch_offset;
+        if let Some(epoch) = epoch(self.from.last_fetched_epoch) {
+            let (known, end) = epoch_end(epoch, log.end_offset());
+            if known < 0 || end < 0 || offset < log.start_offset() {
+                return Some(refusal(index, ErrorCode::OffsetOutOfRange));
+            }
+            if known < epoch || end < offset {
+                return Some(reply::FetchPartition {
+                    diverging_epoch: Some((known, end)),
+                    ..self.answer(Vec::new())
+                });
+            }
+        }
+        if offset == log.end_offset() {
+            return Some(self.answer(Vec::new()));
+        }
+        let within = log.start_offset()..log.end_offset();
+        // Kafka fails in this way on a negative size, and only where there is something to read.
+        let Some(max_bytes) = max_bytes else {
+            let code = if within.contains(&offset) {
+                ErrorCode::UnknownServerError
+            } else {
+                ErrorCode::OffsetOutOfRange
+            };
+            return Some(refusal(index, code));
+        };
+        let read = match reach {
+            Reach::Memory => log.read_recent(offset, max_bytes, at_least_one)?,
+            Reach::Disk(budget) => {
+                let reserved = budget.reserve(max_bytes);
+                log.read(offset, reserved.bytes(), at_least_one)
+                    .map(|read| ReadBatches { chunks: reserved.hold(read.chunks), ..read })
+            }
+        };
+        Some(match read {
+            Ok(ReadBatches { chunks, .. }) => self.answer(chunks),
+            Err(ReadError::OutOfRange { .. }) => refusal(index, ErrorCode::OffsetOutOfRange),
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::error!(partition = %log.key(), offset, error, "read records");
+                refusal(index, ErrorCode::KafkaStorageError)
+            }
+        })
+    }
+
+    /// The answer with these records. The high watermark is looked at after the records, so that it never lies
+    /// before their end.
+    fn answer(&self, records: Vec<Bytes>) -> reply::FetchPartition {
+        let high_watermark = self.partition.log().end_offset();
+        reply::FetchPartition {
+            index: self.from.index,
+            error: None,
+            high_watermark,
+            last_stable_offset: high_watermark,
+            log_start_offset: self.partition.log().start_offset(),
+            diverging_epoch: None,
+            current_leader_epoch: None,
+            records,
+        }
+    }
+}
+
+/// What is needed to put the answer together.
+struct Ending {
+    inner: Arc<Inner>,
+    wanted: Vec<Wanted>,
+    context: Context,
+    unknown: Vec<(usize, reply::FetchPartition)>,
+}
+
+impl Ending {
+    fn reply(self, found: Found) -> Reply {
+        let Self { inner, wanted, context, unknown } = self;
+        let mut answers = found.answers;
+        // Kafka answers what it could read before what it could not find.
+        answers.extend(unknown);
+        let session_id = match context {
+            Context::Sessionless => 0,
+            Context::New { by_id } => {
+                let id = rand::random_range(1..=i32::MAX);
+                inner.sessions.lock().create(inner.uptime(), id, by_id, &wanted, &answers)
+            }
+            Context::Running { id, session } => {
+                session.lock().keep_news(&wanted, &mut answers);
+                id
+            }
+        };
+        inner.metrics.fetched(found.bytes);
+        let mut topics: Vec<reply::FetchTopic> = Vec::new();
+        let mut last: Option<&Arc<TopicRef>> = None;
+        for (at, answer) in answers {
+            let name = &wanted[at].topic;
+            match topics.last_mut() {
+                Some(topic) if last.is_some_and(|last| Arc::ptr_eq(last, name) || last == name) => {
+                    topic.partitions.push(answer);
+                }
+                _ => {
+                    let topic = TopicRef::clone(name);
+                    topics.push(reply::FetchTopic { topic, partitions: vec![answer] });
+                }
+            }
+            last = Some(name);
+        }
+        Reply::Fetch(reply::Fetch { error: None, session_id, topics })
+    }
+}
+
+fn gone(by_id: bool) -> ErrorCode {
+    if by_id { ErrorCode::UnknownTopicId } else { ErrorCode::UnknownTopicOrPartition }
+}
+
+fn refusal(index: i32, code: ErrorCode) -> reply::FetchPartition {
+    reply::FetchPartition {
+        index,
+        error: Some(code),
+        high_watermark: -1,
+        last_stable_offset: -1,
+        log_start_offset: -1,
+        diverging_epoch: None,
+        current_leader_epoch: None,
+        records: Vec::new(),
+    }
+}

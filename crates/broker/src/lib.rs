@@ -1,0 +1,244 @@
+//! Owns topics and partitions: the rail in front, the store behind.
+//!
+//! [`Broker::start`] recovers from a store and gives a [`rail::Rail`]; every op goes to the file of its name. The
+//! catalog of topics lives in [`admin`]; after its records are durable it tells [`topics::Topics`], where requests
+//! find partitions: read [`topics`], [`partition`], then `produce` and `fetch`. Produce waits for the disk, fetch
+//! for the end of a log to move, and housekeeping for its time.
+
+pub mod admin;
+mod compaction;
+mod delete_records;
+mod fetch;
+mod fetch_session;
+mod housekeeping;
+mod leader_epoch;
+mod list_offsets;
+mod metrics;
+pub mod partition;
+mod produce;
+mod read_budget;
+pub mod retention;
+pub mod topics;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parking_lot::{Mutex, RwLock};
+use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use coordination::error_code::ErrorCode;
+use coordination::ids::TopicId;
+use coordination::op::Op;
+use coordination::settings::Settings;
+use rail::{Answer, Carrier, Rail};
+use store::LocalStore;
+
+use admin::{Admin, Follower, RecordLogError};
+use fetch_session::FetchSessions;
+use read_budget::{READ_BYTES_MAX, ReadBudget};
+use topics::{TopicSpec, Topics};
+
+pub use metrics::Metrics;
+
+/// The broker: all topics and partitions of one data directory.
+#[derive(Debug)]
+pub struct Broker {
+    inner: Arc<Inner>,
+    housekeeping: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Why a broker did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// What the broker knew could not be read back.
+    #[error("read the catalog of topics")]
+    Catalog(#[from] RecordLogError),
+    /// A new data directory could not be given its identity.
+    #[error("store the cluster id: {0}")]
+    ClusterId(ErrorCode),
+}
+
+impl Broker {
+    /// Recovers what the store holds and begins to work. The broker is ready when this returns.
+    ///
+    /// Starts the store's threads. Must be called within a tokio runtime, which housekeeping then runs on.
+    ///
+    /// # Errors
+    /// When what was acknowledged cannot be read back, or the disk refuses the first record.
+    pub async fn start(store: Arc<LocalStore>, settings: Settings) -> Result<Arc<Self>, StartError> {
+        store.start();
+        let topics = Arc::new(Topics::new(Arc::clone(&store)));
+        let limits = Arc::new(Limits::new(&settings));
+        let follower = Arc::new(Following { topics: Arc::clone(&topics), limits: Arc::clone(&limits) });
+        let admin = Admin::recover(Arc::clone(&store), settings, follower)?;
+        admin.ensure_cluster_id().await.map_err(StartError::ClusterId)?;
+        let inner = Arc::new(Inner {
+            store,
+            topics,
+            limits,
+            admin,
+            sessions: Mutex::default(),
+            read_budget: ReadBudget::new(READ_BYTES_MAX),
+            metrics: Metrics::default(),
+            draining: watch::Sender::new(false),
+            started: Instant::now(),
+        });
+        compaction::own_log(&inner);
+        let housekeeping = Mutex::new(housekeeping::start(&inner));
+        Ok(Arc::new(Self { inner, housekeeping }))
+    }
+
+    /// From now on a fetch is answered with what is there: those that wait for more would hold up the end.
+    pub fn drain(&self) {
+        self.inner.draining.send_replace(true);
+    }
+
+    /// Ends housekeeping, makes durable what waits, and closes the store. Ops after this are refused by the store.
+    pub async fn shutdown(&self) {
+        self.drain();
+        let housekeeping = std::mem::take(&mut *self.housekeeping.lock());
+        for task in housekeeping {
+            task.abort();
+            // Once it has ended it holds the store, and with it the directory's lock, no longer.
+            let _ = task.await;
+        }
+        let store = Arc::clone(&self.inner.store);
+        // A panic there has been reported by its thread; there is nothing left to do here.
+        let _ = tokio::task::spawn_blocking(move || store.close()).await;
+    }
+
+    /// Adds what the broker counts to `registry`.
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        self.inner.metrics.register(&self.inner.topics, registry);
+    }
+
+    /// The topics there are.
+    pub fn topics(&self) -> &Arc<Topics> {
+        &self.inner.topics
+    }
+
+    /// The catalog at work.
+    pub fn admin(&self) -> &Arc<Admin> {
+        &self.inner.admin
+    }
+
+    /// The store behind the broker.
+    pub fn store(&self) -> &Arc<LocalStore> {
+        &self.inner.store
+    }
+
+    /// Runs retention, compaction and the expiry of producers now instead of at their times.
+    pub async fn clean(&self) {
+        housekeeping::retain(&self.inner).await;
+        compaction::compact_all(&self.inner).await;
+    }
+}
+
+impl Rail for Broker {
+    fn call(&self, carrier: &Carrier, op: Op) -> Answer {
+        let inner = &self.inner;
+        let admin = &inner.admin;
+        let org = carrier.org;
+        match op {
+            Op::Produce(op) => produce::handle_produce(inner, org, op),
+            Op::Fetch(op) => fetch::handle_fetch(inner, org, op),
+            Op::ListOffsets(op) => list_offsets::handle_list_offsets(inner, org, op),
+            Op::OffsetForLeaderEpoch(op) => leader_epoch::handle_offset_for_leader_epoch(inner, org, op),
+            Op::DeleteRecords(op) => delete_records::handle_delete_records(inner, org, op),
+            Op::Metadata(op) => admin.metadata(org, op),
+            Op::CreateTopics(op) => admin.create_topics(org, op),
+            Op::DeleteTopics(op) => admin.delete_topics(org, op),
+            Op::CreatePartitions(op) => admin.create_partitions(org, op),
+            Op::InitProducerId(op) => admin.init_producer_id(&op),
+            Op::DescribeConfigs(op) => admin.describe_configs(org, &op),
+            Op::AlterConfigs(op) => admin.alter_configs(org, op),
+            Op::DescribeTopicPartitions(op) => admin.describe_topic_partitions(org, &op),
+            Op::DescribeLogDirs(op) => admin.describe_log_dirs(org, &op),
+            Op::ListPartitionReassignments(_) => admin.list_partition_reassignments(),
+            Op::DescribeCluster(op) => admin.describe_cluster(&op),
+        }
+    }
+}
+
+/// What every op works on.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) store: Arc<LocalStore>,
+    pub(crate) topics: Arc<Topics>,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) admin: Arc<Admin>,
+    pub(crate) sessions: Mutex<FetchSessions>,
+    /// What answers read from disk may hold, over all clients.
+    pub(crate) read_budget: Arc<ReadBudget>,
+    pub(crate) metrics: Metrics,
+    /// Whether fetches no longer wait.
+    pub(crate) draining: watch::Sender<bool>,
+    started: Instant,
+}
+
+impl Inner {
+    /// The clock of fetch sessions.
+    pub(crate) fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Settings that every request needs, parsed once.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    fetch_max_bytes: AtomicI32,
+    settings: RwLock<Arc<Settings>>,
+}
+
+impl Limits {
+    fn new(settings: &Settings) -> Self {
+        let limits = Self { fetch_max_bytes: AtomicI32::new(0), settings: RwLock::default() };
+        limits.set(settings);
+        limits
+    }
+
+    fn set(&self, settings: &Settings) {
+        let fetch_max_bytes = i32::try_from(settings.fetch_max_bytes()).unwrap_or(i32::MAX);
+        self.fetch_max_bytes.store(fetch_max_bytes, Ordering::Relaxed);
+        *self.settings.write() = Arc::new(settings.clone());
+    }
+
+    /// `fetch.max.bytes`.
+    pub(crate) fn fetch_max_bytes(&self) -> i32 {
+        self.fetch_max_bytes.load(Ordering::Relaxed)
+    }
+
+    /// All settings that hold now.
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read())
+    }
+}
+
+/// Does what the catalog says.
+struct Following {
+    topics: Arc<Topics>,
+    limits: Arc<Limits>,
+}
+
+impl Follower for Following {
+    fn put(&self, spec: TopicSpec) {
+        self.topics.put(spec);
+    }
+
+    fn remove(&self, topic: TopicId) {
+        self.topics.remove(topic);
+    }
+
+    fn reconfigure(&self, settings: &Settings) {
+        self.limits.set(settings);
+    }
+}
