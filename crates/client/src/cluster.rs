@@ -1,0 +1,121 @@
+//! The brokers behind a few addresses.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use wire::RequestMessage;
+use wire::api::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
+
+use crate::connection::Connection;
+use crate::error::{ClientError, accepted};
+
+/// How a client behaves.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What the client calls itself.
+    pub client_id: String,
+    /// How long a connection or an answer may take.
+    pub patience: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { client_id: "kohort".to_owned(), patience: Duration::from_secs(15) }
+    }
+}
+
+/// A client of one cluster.
+#[derive(Debug)]
+pub struct Client {
+    pub(crate) options: Options,
+    /// The broker that was reached first; it answers whatever any broker can.
+    any: Connection,
+    /// Connections to brokers that lead partitions, by node.
+    nodes: BTreeMap<i32, Connection>,
+}
+
+impl Client {
+    /// Reaches the first of `bootstrap` that answers; the error is that of the last one tried.
+    pub async fn connect(bootstrap: &[String], options: Options) -> Result<Self, ClientError> {
+        let mut last = ClientError::Address { address: bootstrap.join(",") };
+        for address in bootstrap {
+            match Connection::connect(address, &options.client_id, options.patience).await {
+                Ok(any) => return Ok(Self { options, any, nodes: BTreeMap::new() }),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Asks any broker.
+    pub async fn call<R: RequestMessage>(&mut self, request: &R) -> Result<R::Response, ClientError> {
+        self.any.call(request).await
+    }
+
+    /// The cluster's brokers and topics as it tells them: all topics, or those named.
+    pub async fn metadata(&mut self, topics: Option<&[String]>) -> Result<MetadataResponse, ClientError> {
+        let topics = topics.map(|names| {
+            let named =
+                |name: &String| MetadataRequestTopic { name: Some(name.clone()), ..Default::default() };
+            names.iter().map(named).collect()
+        });
+        let request = MetadataRequest { topics, allow_auto_topic_creation: false, ..Default::default() };
+        let response = self.any.call(&request).await?;
+        accepted(response.error_code, None)?;
+        Ok(response)
+    }
+
+    /// The connection to the broker that leads a partition.
+    pub(crate) async fn leader(
+        &mut self,
+        topic: &str,
+        partition: i32,
+    ) -> Result<&mut Connection, ClientError> {
+        let metadata = self.metadata(Some(&[topic.to_owned()])).await?;
+        let found = metadata.topics.first().ok_or_else(unknown_partition)?;
+        accepted(found.error_code, None)?;
+        let led = found
+            .partitions
+            .iter()
+            .find(|candidate| candidate.partition_index == partition)
+            .ok_or_else(unknown_partition)?;
+        accepted(led.error_code, None)?;
+        self.node(led.leader_id, &metadata).await
+    }
+
+    /// The connection to a broker by its number.
+    pub(crate) async fn node(
+        &mut self,
+        node: i32,
+        metadata: &MetadataResponse,
+    ) -> Result<&mut Connection, ClientError> {
+        // A single broker is the one already connected. Its advertised address may be of no use here: behind a
+        // forwarded port only the dialled one is.
+        if metadata.brokers.len() <= 1 {
+            return Ok(&mut self.any);
+        }
+        if !self.nodes.contains_key(&node) {
+            let broker = metadata
+                .brokers
+                .iter()
+                .find(|broker| broker.node_id == node)
+                .ok_or(ClientError::Refused { code: LEADER_NOT_AVAILABLE, message: None })?;
+            let host =
+                if broker.host.contains(':') { format!("[{}]", broker.host) } else { broker.host.clone() };
+            let address = format!("{host}:{}", broker.port);
+            let connection =
+                Connection::connect(&address, &self.options.client_id, self.options.patience).await?;
+            self.nodes.insert(node, connection);
+        }
+        Ok(self.nodes.get_mut(&node).expect("it was there or has just been put there"))
+    }
+}
+
+const LEADER_NOT_AVAILABLE: i16 = coordination::error_code::ErrorCode::LeaderNotAvailable.number();
+
+pub(crate) fn unknown_partition() -> ClientError {
+    ClientError::Refused {
+        code: coordination::error_code::ErrorCode::UnknownTopicOrPartition.number(),
+        message: None,
+    }
+}

@@ -1,0 +1,105 @@
+//! How a request to a broker can fail.
+
+use std::io;
+
+use coordination::error_code::ErrorCode;
+
+/// Why a request got no good answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The address is not `host:port`.
+    #[error("{address} is not an address; expected host:port")]
+    Address {
+        /// What was given.
+        address: String,
+    },
+    /// Nobody answers at the address. Check that a broker runs there, then try again.
+    #[error("cannot reach a broker at {address}; is one running there?")]
+    Connect {
+        /// The address that was dialled.
+        address: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The broker did not answer in time. It may still do what was asked.
+    #[error("no answer from {address} to {request} within {seconds} s")]
+    TimedOut {
+        /// The broker.
+        address: String,
+        /// What was asked.
+        request: &'static str,
+        /// How long we waited.
+        seconds: u64,
+    },
+    /// The connection broke. The request may or may not have taken effect.
+    #[error("the connection to {address} broke during {request}")]
+    Broken {
+        /// The broker.
+        address: String,
+        /// What was asked.
+        request: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// What came back cannot be an answer: probably no Kafka listens there, or it speaks TLS.
+    #[error("{address} does not answer like a Kafka broker ({problem}); is it a plain Kafka listener?")]
+    NotKafka {
+        /// The address.
+        address: String,
+        /// What is wrong with the answer.
+        problem: String,
+    },
+    /// The broker is too old or too new for this request.
+    #[error("the broker at {address} offers no version of {request} that this client speaks")]
+    Unsupported {
+        /// The broker.
+        address: String,
+        /// What would have been asked.
+        request: &'static str,
+    },
+    /// The broker answered no.
+    #[error("{}", refusal(*code, message.as_deref()))]
+    Refused {
+        /// Kafka's error number.
+        code: i16,
+        /// What the broker says about it.
+        message: Option<String>,
+    },
+}
+
+impl ClientError {
+    /// Whether the broker was never reached, or lost.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(
+            self,
+            Self::Connect { .. } | Self::TimedOut { .. } | Self::Broken { .. } | Self::NotKafka { .. }
+        )
+    }
+
+    /// Kafka's error, if the broker answered with one that we know.
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Refused { code, .. } => ErrorCode::from_number(*code),
+            _ => None,
+        }
+    }
+}
+
+/// An error number of a reply as a result.
+pub(crate) fn accepted(code: i16, message: Option<String>) -> Result<(), ClientError> {
+    match code {
+        0 => Ok(()),
+        code => Err(ClientError::Refused { code, message }),
+    }
+}
+
+fn refusal(code: i16, message: Option<&str>) -> String {
+    let name = match ErrorCode::from_number(code) {
+        Some(code) => code.to_string(),
+        None => format!("error {code}"),
+    };
+    match message {
+        Some(message) if !message.is_empty() => format!("{message} [{name}]"),
+        _ => name,
+    }
+}

@@ -1,0 +1,27 @@
+//! A small Kafka client over `wire`, for the command line, tools and tests.
+//!
+//! A [`Client`] is given a few addresses, finds the cluster behind them and asks one thing at a time: topics,
+//! settings, offsets, and plain produce and fetch. A [`Connection`] is one socket on which any request of
+//! `wire` can be sent. Neither retries, batches or balances; what needs that uses a real client.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), client::ClientError> {
+//! let mut client = client::Client::connect(&["127.0.0.1:9092".to_owned()], Default::default()).await?;
+//! let topics = client.topics(None).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod cluster;
+mod configs;
+mod connection;
+mod error;
+mod records;
+mod topics;
+
+pub use cluster::{Client, Options};
+pub use configs::{ConfigChange, TopicSetting};
+pub use connection::Connection;
+pub use error::ClientError;
+pub use records::{Fetched, Produced};
+pub use topics::{NewTopic, Partition, Topic};

@@ -1,0 +1,189 @@
+//! The client against brokers that answer by a script: good ones, old ones and ones that are none.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::time::Duration;
+
+use client::{Client, ClientError, Connection, NewTopic, Options};
+use coordination::error_code::ErrorCode;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use wire::api::api_versions::{ApiVersion, ApiVersionsResponse};
+use wire::api::create_topics::{CreatableTopicResult, CreateTopicsResponse};
+use wire::api::metadata::{
+    MetadataRequest, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition,
+    MetadataResponseTopic,
+};
+use wire::{AnyRequest, AnyResponse, ApiKey, RequestHeader, decode_any_request, encode_any_response};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Answers every request on every connection with what `script` says.
+async fn broker(
+    script: impl Fn(&RequestHeader, AnyRequest) -> AnyResponse + Clone + Send + 'static,
+) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let script = script.clone();
+            tokio::spawn(async move {
+                while let Some((header, request)) = next_request(&mut stream).await {
+                    let refused = header.api == ApiKey::ApiVersions && {
+                        let AnyResponse::ApiVersions(answer) = script(&header, request.clone()) else {
+                            panic!()
+                        };
+                        answer.error_code != 0
+                    };
+                    let version = if refused { 0 } else { header.version };
+                    let answer =
+                        encode_any_response(version, header.correlation_id, &script(&header, request));
+                    stream.write_all(&answer.into_bytes()).await.unwrap();
+                }
+            });
+        }
+    });
+    address
+}
+
+async fn next_request(stream: &mut TcpStream) -> Option<(RequestHeader, AnyRequest)> {
+    let length = usize::try_from(stream.read_i32().await.ok()?).unwrap();
+    let mut frame = vec![0; length];
+    stream.read_exact(&mut frame).await.ok()?;
+    Some(decode_any_request(frame.into()).unwrap())
+}
+
+/// Sends `bytes` to whoever connects, after it has said something.
+async fn stranger(bytes: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut said = [0; 4];
+            stream.read_exact(&mut said).await.unwrap();
+            stream.write_all(bytes).await.unwrap();
+        }
+    });
+    address
+}
+
+fn versions(apis: &[(ApiKey, i16, i16)]) -> AnyResponse {
+    let api = |&(api, min_version, max_version): &(ApiKey, i16, i16)| ApiVersion {
+        api_key: api.number(),
+        min_version,
+        max_version,
+    };
+    ApiVersionsResponse { api_keys: apis.iter().map(api).collect(), ..Default::default() }.into()
+}
+
+fn one_topic() -> AnyResponse {
+    MetadataResponse {
+        brokers: vec![MetadataResponseBroker { node_id: 1, host: "nowhere".to_owned(), port: 1, rack: None }],
+        topics: vec![MetadataResponseTopic {
+            name: Some("orders".to_owned()),
+            partitions: vec![MetadataResponsePartition { leader_id: 1, ..Default::default() }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+    .into()
+}
+
+#[tokio::test]
+async fn requests_use_the_highest_version_that_both_sides_speak() {
+    let address = broker(|header, request| match request {
+        AnyRequest::ApiVersions(_) => versions(&[(ApiKey::ApiVersions, 0, 4), (ApiKey::Metadata, 0, 5)]),
+        _ => {
+            assert_eq!((header.api, header.version), (ApiKey::Metadata, 5));
+            one_topic()
+        }
+    })
+    .await;
+    let mut connection = Connection::connect(&address, "test", PATIENCE).await.unwrap();
+    assert_eq!(connection.version(ApiKey::Metadata, i16::MAX), Some(5));
+    assert_eq!(connection.version(ApiKey::Metadata, 3), Some(3));
+    assert_eq!(connection.version(ApiKey::Fetch, i16::MAX), None);
+    let response = connection.call(&MetadataRequest::default()).await.unwrap();
+    assert_eq!(response.topics[0].name.as_deref(), Some("orders"));
+}
+
+#[tokio::test]
+async fn an_old_broker_is_asked_for_its_versions_once_more() {
+    let address = broker(|header, _| match header.version {
+        0 => versions(&[(ApiKey::ApiVersions, 0, 0)]),
+        _ => {
+            let error_code = ErrorCode::UnsupportedVersion.number();
+            ApiVersionsResponse { error_code, ..Default::default() }.into()
+        }
+    })
+    .await;
+    let connection = Connection::connect(&address, "test", PATIENCE).await.unwrap();
+    assert_eq!(connection.version(ApiKey::ApiVersions, i16::MAX), Some(0));
+}
+
+#[tokio::test]
+async fn a_refusal_carries_the_brokers_words() {
+    let address = broker(|_, request| match request {
+        AnyRequest::ApiVersions(_) => versions(&[(ApiKey::CreateTopics, 2, 7)]),
+        AnyRequest::CreateTopics(request) => {
+            assert_eq!(request.topics[0].num_partitions, -1);
+            let result = CreatableTopicResult {
+                name: "orders".to_owned(),
+                error_code: ErrorCode::TopicAlreadyExists.number(),
+                error_message: Some("Topic 'orders' already exists.".to_owned()),
+                ..Default::default()
+            };
+            CreateTopicsResponse { topics: vec![result], ..Default::default() }.into()
+        }
+        _ => unreachable!(),
+    })
+    .await;
+    let mut client = Client::connect(&[address], Options::default()).await.unwrap();
+    let topic = NewTopic { name: "orders".to_owned(), ..Default::default() };
+    let error = client.create_topic(&topic).await.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::TopicAlreadyExists));
+    assert_eq!(error.to_string(), "Topic 'orders' already exists. [TOPIC_ALREADY_EXISTS (36)]");
+}
+
+#[tokio::test]
+async fn the_first_address_that_answers_is_used() {
+    let good = broker(|_, request| match request {
+        AnyRequest::ApiVersions(_) => versions(&[(ApiKey::Metadata, 0, 13)]),
+        _ => one_topic(),
+    })
+    .await;
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    let mut client = Client::connect(&[closed.clone(), good], Options::default()).await.unwrap();
+    assert_eq!(client.topics(None).await.unwrap().len(), 1);
+    let error = Client::connect(&[closed], Options::default()).await.unwrap_err();
+    assert!(matches!(error, ClientError::Connect { .. }) && error.is_unreachable(), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_no_broker_is_told_so() {
+    // The first would be an answer of 1.2 GB.
+    for bytes in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], b"\xff\xff\xff\xff", b"\0\0\0\x02ab"] {
+        let address = stranger(bytes).await;
+        let error = Connection::connect(&address, "test", PATIENCE).await.unwrap_err();
+        assert!(matches!(error, ClientError::NotKafka { .. }), "{bytes:?}: {error}");
+    }
+    let error = Connection::connect("localhost", "test", PATIENCE).await.unwrap_err();
+    assert!(matches!(error, ClientError::Address { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn silence_ends_the_wait() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let error = Connection::connect(&address, "test", Duration::from_millis(20)).await.unwrap_err();
+    assert!(matches!(error, ClientError::TimedOut { request: "ApiVersions", .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_broken_connection_is_no_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move { drop(listener.accept().await.unwrap()) });
+    let error = Connection::connect(&address, "test", PATIENCE).await.unwrap_err();
+    assert!(matches!(error, ClientError::Broken { .. }), "{error}");
+}

@@ -1,0 +1,252 @@
+//! The admin HTTP listener: health, metrics, and what Kafka's protocol cannot say.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::{get, post};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use store::SnapshotSummary;
+use tokio::net::TcpListener;
+
+use crate::token;
+
+/// Copies the data into a new directory; blocks.
+pub(crate) type TakeSnapshot = Box<dyn Fn(&Path) -> anyhow::Result<SnapshotSummary> + Send + Sync>;
+
+/// What the admin listener knows of the broker. It answers from the first moment on, so that a supervisor can
+/// tell a broker that recovers from one that hangs.
+#[derive(Default)]
+pub(crate) struct Admin {
+    phase: AtomicU8,
+    serving: OnceLock<Serving>,
+}
+
+/// What is there once the data has been recovered.
+pub(crate) struct Serving {
+    /// What `/metrics` shows.
+    pub(crate) registry: Registry,
+    /// What requests that do something must bring.
+    pub(crate) token: String,
+    /// What `/v1/snapshot` does.
+    pub(crate) take_snapshot: TakeSnapshot,
+}
+
+/// How far the broker is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It reads its data.
+    Recovering = 0,
+    /// It answers clients.
+    Serving = 1,
+    /// It ends.
+    Draining = 2,
+}
+
+impl Admin {
+    /// The broker has recovered and answers clients.
+    pub(crate) fn serving(&self, serving: Serving) {
+        let first = self.serving.set(serving).is_ok();
+        assert!(first, "a broker recovers once");
+        self.phase.store(Phase::Serving as u8, Ordering::Release);
+    }
+
+    /// The broker takes no more clients.
+    pub(crate) fn draining(&self) {
+        self.phase.store(Phase::Draining as u8, Ordering::Release);
+    }
+
+    fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            0 => Phase::Recovering,
+            1 => Phase::Serving,
+            _ => Phase::Draining,
+        }
+    }
+}
+
+/// Listens on `address`.
+pub(crate) async fn bind(address: &str) -> io::Result<TcpListener> {
+    TcpListener::bind(address).await
+}
+
+/// Answers on `listener` for as long as the process lives; also while it drains, to say so.
+pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
+    if let Err(error) = axum::serve(listener, router(admin)).await {
+        tracing::error!(%error, "the admin listener has ended");
+    }
+}
+
+fn router(admin: Arc<Admin>) -> Router {
+    Router::new()
+        .route("/livez", get(async || "alive\n"))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .route("/v1/snapshot", post(snapshot))
+        .fallback(async || {
+            refuse(StatusCode::NOT_FOUND, "there is nothing here; see /livez, /readyz and /metrics")
+        })
+        .with_state(admin)
+}
+
+async fn readyz(State(admin): State<Arc<Admin>>) -> Response {
+    match admin.phase() {
+        Phase::Serving => "ready\n".into_response(),
+        Phase::Recovering => (StatusCode::SERVICE_UNAVAILABLE, "recovering\n").into_response(),
+        Phase::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response(),
+    }
+}
+
+async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
+    let mut text = String::new();
+    if let Some(serving) = admin.serving.get()
+        && encode(&mut text, &serving.registry).is_err()
+    {
+        return refuse(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written");
+    }
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SnapshotRequest {
+    directory: PathBuf,
+}
+
+/// What `/v1/snapshot` answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SnapshotTaken {
+    /// Where the copy is.
+    pub(crate) directory: PathBuf,
+    /// How many partitions it holds.
+    pub(crate) partitions: usize,
+    /// How many bytes of record batches.
+    pub(crate) bytes: u64,
+    /// How many of its files share their space with the original.
+    pub(crate) linked_files: usize,
+    /// How many files were copied.
+    pub(crate) copied_files: usize,
+}
+
+async fn snapshot(State(admin): State<Arc<Admin>>, headers: HeaderMap, body: Bytes) -> Response {
+    let Some(serving) = admin.serving.get() else {
+        return refuse(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the broker still recovers; try again when it is ready",
+        );
+    };
+    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
+    if !token::matches(&serving.token, given) {
+        let message = "the token is missing or wrong; it is in the file admin-token of the data directory";
+        return refuse(StatusCode::UNAUTHORIZED, message);
+    }
+    let request: SnapshotRequest = match serde_json::from_slice(&body) {
+        Ok(request) => request,
+        Err(error) => {
+            return refuse(StatusCode::BAD_REQUEST, &format!("expected {{\"directory\": …}}: {error}"));
+        }
+    };
+    if !request.directory.is_absolute() {
+        let message = format!(
+            "{} is a relative path, and the broker may run elsewhere than you; name the directory from / on",
+            request.directory.display()
+        );
+        return refuse(StatusCode::BAD_REQUEST, &message);
+    }
+    let directory = request.directory.clone();
+    let shared = Arc::clone(&admin);
+    let taken = tokio::task::spawn_blocking(move || {
+        let serving = shared.serving.get().expect("it was there before and stays");
+        (serving.take_snapshot)(&directory)
+    })
+    .await;
+    match taken {
+        Ok(Ok(SnapshotSummary { partitions, bytes, linked_files, copied_files })) => {
+            let directory = request.directory;
+            Json(SnapshotTaken { directory, partitions, bytes, linked_files, copied_files }).into_response()
+        }
+        Ok(Err(error)) => refuse(StatusCode::CONFLICT, &format!("{error:#}")),
+        Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "the snapshot failed; see the broker's log"),
+    }
+}
+
+fn refuse(status: StatusCode, message: &str) -> Response {
+    (status, Json(json!({ "error": message }))).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::request;
+
+    use super::*;
+
+    async fn start() -> (Arc<Admin>, String) {
+        let listener = bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let admin = Arc::new(Admin::default());
+        tokio::spawn(serve(listener, Arc::clone(&admin)));
+        (admin, address)
+    }
+
+    fn ready(admin: &Admin) {
+        let take_snapshot: TakeSnapshot = Box::new(|directory| {
+            anyhow::ensure!(directory != Path::new("/taken"), "/taken exists already");
+            Ok(SnapshotSummary { bytes: 42, ..SnapshotSummary::default() })
+        });
+        let registry = Registry::with_prefix("kohort");
+        admin.serving(Serving { registry, token: "secret-secret-secret".to_owned(), take_snapshot });
+    }
+
+    #[tokio::test]
+    async fn readiness_follows_the_brokers_life_and_liveness_does_not() {
+        let (admin, address) = start().await;
+        let get = async |path| request(&address, "GET", path, None, "").await.unwrap();
+        assert_eq!(get("/livez").await.status, 200);
+        assert_eq!(get("/readyz").await, (503, "recovering\n"));
+        assert_eq!(get("/metrics").await.status, 200);
+        ready(&admin);
+        assert_eq!(get("/readyz").await, (200, "ready\n"));
+        assert!(get("/metrics").await.body.ends_with("# EOF\n"));
+        admin.draining();
+        assert_eq!(get("/readyz").await, (503, "draining\n"));
+        assert_eq!(get("/livez").await.status, 200);
+        assert_eq!(get("/elsewhere").await.status, 404);
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_needs_the_token_and_a_directory() {
+        let (admin, address) = start().await;
+        let post = async |token, body| request(&address, "POST", "/v1/snapshot", token, body).await.unwrap();
+        let right = Some("secret-secret-secret");
+        assert_eq!(post(right, "{\"directory\": \"/new\"}").await.status, 503);
+        ready(&admin);
+        assert_eq!(post(None, "{\"directory\": \"/new\"}").await.status, 401);
+        assert_eq!(post(Some("guess"), "{\"directory\": \"/new\"}").await.status, 401);
+        assert_eq!(post(right, "{}").await.status, 400);
+        let relative = post(right, "{\"directory\": \"new\"}").await;
+        assert!(relative.status == 400 && relative.body.contains("new is a relative path"), "{relative:?}");
+        assert_eq!(
+            post(right, "{\"directory\": \"/taken\"}").await,
+            (409, "{\"error\":\"/taken exists already\"}")
+        );
+        assert_eq!(
+            post(right, "{\"directory\": \"/new\"}").await,
+            (
+                200,
+                "{\"directory\":\"/new\",\"partitions\":0,\"bytes\":42,\"linked_files\":0,\"copied_files\":0}"
+            )
+        );
+        assert_eq!(request(&address, "GET", "/v1/snapshot", right, "").await.unwrap().status, 405);
+    }
+}

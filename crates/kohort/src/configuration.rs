@@ -1,0 +1,326 @@
+//! Settings from the file, the environment and the flags.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use coordination::settings::{BROKER_PROPERTIES, Layer, Listener, SettingError, Settings, nearest};
+
+use crate::cli::SettingsArgs;
+
+/// The settings of this process, and what its environment says about logging.
+#[derive(Debug, Default)]
+pub(crate) struct Configuration {
+    /// The broker's settings.
+    pub(crate) settings: Settings,
+    /// `KOHORT_LOG`: which log lines to write.
+    pub(crate) log: Option<String>,
+    /// `KOHORT_LOG_FORMAT`: how to write them.
+    pub(crate) log_format: Option<String>,
+}
+
+/// Everything that is wrong with the settings, so that one look is enough to mend them.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Problems(pub(crate) Vec<String>);
+
+impl std::fmt::Display for Problems {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0.as_slice() {
+            [problem] => f.write_str(problem),
+            problems => write!(f, "the settings are wrong:\n  {}", problems.join("\n  ")),
+        }
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// Reads all settings: the file, then `environment`, then the flags, each stronger than the one before.
+pub(crate) fn load(
+    args: &SettingsArgs,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<Configuration, Problems> {
+    let mut configuration = Configuration::default();
+    let mut problems = Vec::new();
+    let mut set = |settings: &mut Settings, layer, place: &str, name: &str, value: &str| {
+        if let Err(problem) = settings.set(layer, name, value) {
+            problems.push(format!("{place}: {problem}"));
+        }
+    };
+
+    let names = environment_names();
+    let mut file = args.config.clone();
+    let mut unknown = Vec::new();
+    let mut not_text = Vec::new();
+    for (variable, value) in environment {
+        // Other programs' variables may be anything.
+        let Ok(variable) = variable.into_string() else { continue };
+        let Some(name) = variable.strip_prefix(PREFIX) else { continue };
+        let Ok(value) = value.into_string() else {
+            not_text.push(variable);
+            continue;
+        };
+        match names.get(name) {
+            Some(Meaning::Property(property)) => {
+                set(&mut configuration.settings, Layer::Environment, &variable, property, &value);
+            }
+            Some(Meaning::File) if file.is_none() => file = Some(PathBuf::from(value)),
+            Some(Meaning::Log) => configuration.log = Some(value),
+            Some(Meaning::LogFormat) => configuration.log_format = Some(value),
+            Some(Meaning::File | Meaning::OfAnotherCommand) => {}
+            None if set_by_kubernetes(name) => {}
+            None => unknown.push(variable),
+        }
+    }
+
+    let flag = |text: &[String]| (!text.is_empty()).then(|| text.join(","));
+    let data_dir = args.data_dir.as_ref().and_then(|path| match path.to_str() {
+        Some(path) => Some(path.to_owned()),
+        None => {
+            not_text.push("--data-dir".to_owned());
+            None
+        }
+    });
+    for (place, name, value) in [
+        ("--listen", "listeners", flag(&args.listen)),
+        ("--advertise", "advertised.listeners", flag(&args.advertise)),
+        ("--data-dir", "log.dirs", data_dir),
+        ("--admin", "kohort.admin.address", args.admin.clone()),
+    ] {
+        if let Some(value) = value {
+            set(&mut configuration.settings, Layer::Flags, place, name, &value);
+        }
+    }
+    for (name, value) in &args.set {
+        set(&mut configuration.settings, Layer::Flags, "--set", name, value);
+    }
+
+    problems.extend(not_text.iter().map(|place| format!("{place}: the value is not UTF-8")));
+    for variable in unknown {
+        let name = variable.strip_prefix(PREFIX).unwrap_or(&variable);
+        let hint = nearest(
+            &name.to_lowercase(),
+            names.keys().map(|name| name.to_lowercase()).collect::<Vec<_>>().iter().map(String::as_str),
+        )
+        .map(|near| format!("; did you mean {PREFIX}{}?", near.to_uppercase()))
+        .unwrap_or_default();
+        problems.push(format!("{variable}: unknown setting{hint}"));
+    }
+    if let Some(file) = file {
+        read_file(&file, &mut configuration.settings, &mut problems);
+    }
+    check(&configuration.settings, &mut problems);
+    if problems.is_empty() { Ok(configuration) } else { Err(Problems(problems)) }
+}
+
+const PREFIX: &str = "KOHORT_";
+
+/// What an environment variable stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    Property(&'static str),
+    File,
+    Log,
+    LogFormat,
+    OfAnotherCommand,
+}
+
+/// Every variable we know, without its prefix.
+fn environment_names() -> BTreeMap<String, Meaning> {
+    let properties = BROKER_PROPERTIES
+        .iter()
+        .map(|property| (variable_name(property.name), Meaning::Property(property.name)));
+    let flags = [
+        ("LISTEN", Meaning::Property("listeners")),
+        ("ADVERTISE", Meaning::Property("advertised.listeners")),
+        ("DATA_DIR", Meaning::Property("log.dirs")),
+        ("ADMIN", Meaning::Property("kohort.admin.address")),
+        ("CONFIG", Meaning::File),
+        ("LOG", Meaning::Log),
+        ("LOG_FORMAT", Meaning::LogFormat),
+        ("BOOTSTRAP", Meaning::OfAnotherCommand),
+    ];
+    properties.chain(flags.map(|(name, meaning)| (name.to_owned(), meaning))).collect()
+}
+
+/// `num.partitions` is NUM_PARTITIONS; a leading `kohort.` would only repeat the prefix.
+fn variable_name(property: &str) -> String {
+    property.strip_prefix("kohort.").unwrap_or(property).replace('.', "_").to_uppercase()
+}
+
+/// A service named `kohort` puts its addresses into the environment of every pod beside it.
+fn set_by_kubernetes(name: &str) -> bool {
+    name.starts_with("SERVICE_") || name == "PORT" || name.starts_with("PORT_")
+}
+
+fn read_file(path: &Path, settings: &mut Settings, problems: &mut Vec<String>) {
+    let place = path.display();
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => return problems.push(format!("{place}: cannot be read: {error}")),
+    };
+    let table: toml::Table = match text.parse() {
+        Ok(table) => table,
+        Err(error) => return problems.push(format!("{place}: {error}")),
+    };
+    let mut values = Vec::new();
+    flatten(String::new(), &toml::Value::Table(table), &mut values);
+    for (name, value) in values {
+        let outcome = value.map_err(|kind| format!("{name} cannot be a {kind}")).and_then(|value| {
+            settings.set(Layer::File, &name, &value).map_err(|problem: SettingError| problem.to_string())
+        });
+        if let Err(problem) = outcome {
+            problems.push(format!("{place}: {problem}"));
+        }
+    }
+}
+
+/// Names with their dots, whether the file quotes them (`"num.partitions"`) or nests them (`num.partitions`).
+fn flatten(name: String, value: &toml::Value, into: &mut Vec<(String, Result<String, &'static str>)>) {
+    let scalar = |value: &toml::Value| match value {
+        toml::Value::String(text) => Ok(text.clone()),
+        toml::Value::Integer(number) => Ok(number.to_string()),
+        toml::Value::Float(number) => Ok(number.to_string()),
+        toml::Value::Boolean(truth) => Ok(truth.to_string()),
+        other => Err(other.type_str()),
+    };
+    match value {
+        toml::Value::Table(table) => {
+            for (key, value) in table {
+                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+                flatten(name, value, into);
+            }
+        }
+        toml::Value::Array(items) => {
+            into.push((
+                name,
+                items.iter().map(scalar).collect::<Result<Vec<_>, _>>().map(|items| items.join(",")),
+            ));
+        }
+        other => into.push((name, scalar(other))),
+    }
+}
+
+/// What no single property can know.
+fn check(settings: &Settings, problems: &mut Vec<String>) {
+    if settings.data_dir().contains(',') {
+        problems.push("log.dirs: Kohort keeps its data in one directory".to_owned());
+    }
+    let listeners = settings.listeners();
+    let advertised = settings.advertised_listeners();
+    for listener in &advertised {
+        if !listeners.iter().any(|known| known.name == listener.name) {
+            problems.push(format!("advertised.listeners: there is no listener named {}", listener.name));
+        }
+        if listener.host.is_empty() || matches!(listener.host.as_str(), "0.0.0.0" | "::") {
+            problems.push(format!("advertised.listeners: {listener} is no address that a client can dial"));
+        }
+    }
+    if let Some(address) = settings.admin_address()
+        && let Err(problem) = Listener::parse(&address)
+    {
+        problems.push(format!("kohort.admin.address: {problem}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::ffi::OsStringExt;
+
+    use super::*;
+
+    fn file(text: &str) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    fn variables<T: for<'a> From<&'a str>>(variables: &[(&str, &str)]) -> Vec<(T, T)> {
+        variables.iter().map(|(name, value)| (T::from(name), T::from(value))).collect()
+    }
+
+    fn flags(set: &[(&str, &str)]) -> SettingsArgs {
+        SettingsArgs { set: variables(set), ..SettingsArgs::default() }
+    }
+
+    #[test]
+    fn no_two_properties_share_a_variable() {
+        let flags = 8;
+        assert_eq!(environment_names().len(), BROKER_PROPERTIES.len() + flags);
+    }
+
+    #[test]
+    fn flags_win_over_the_environment_and_that_over_the_file() {
+        let file = file("\"num.partitions\" = 2\nnode.id = 2\n\"fetch.max.bytes\" = 2000\n");
+        let mut args = flags(&[("num.partitions", "4")]);
+        args.config = Some(file.path().to_owned());
+        let environment =
+            variables(&[("KOHORT_NUM_PARTITIONS", "3"), ("KOHORT_NODE_ID", "3"), ("PATH", "x")]);
+        let settings = load(&args, environment).unwrap().settings;
+        assert_eq!((settings.num_partitions(), settings.node_id(), settings.fetch_max_bytes()), (4, 3, 2000));
+    }
+
+    #[test]
+    fn a_file_may_quote_nest_and_list() {
+        let file = file(
+            "\"kohort.flush\" = \"interval\"\n[log]\nretention.ms = 5\n\"segment.bytes\" = 2000000\n\
+             cleanup.policy = [\"compact\", \"delete\"]\n[auto]\ncreate.topics.enable = false\n",
+        );
+        let environment = variables(&[("KOHORT_CONFIG", file.path().to_str().unwrap())]);
+        let settings = load(&SettingsArgs::default(), environment).unwrap().settings;
+        let topic = settings.topic_defaults();
+        assert_eq!((topic.retention_ms, topic.segment_bytes), (Some(5), 2_000_000));
+        assert!(
+            topic.cleanup_policy.compact && topic.cleanup_policy.delete && !settings.auto_create_topics()
+        );
+    }
+
+    #[test]
+    fn flags_have_variables_too() {
+        let environment = variables(&[
+            ("KOHORT_LISTEN", "127.0.0.1:0"),
+            ("KOHORT_DATA_DIR", "elsewhere"),
+            ("KOHORT_ADMIN", "none"),
+            ("KOHORT_FLUSH", "os"),
+            ("KOHORT_LOG", "debug"),
+        ]);
+        let configuration = load(&SettingsArgs::default(), environment).unwrap();
+        let settings = configuration.settings;
+        assert_eq!(settings.listeners().len(), 1);
+        assert_eq!((settings.data_dir().as_str(), settings.admin_address()), ("elsewhere", None));
+        assert_eq!(settings.value("kohort.flush").as_deref(), Some("os"));
+        assert_eq!(configuration.log.as_deref(), Some("debug"));
+    }
+
+    #[test]
+    fn what_is_not_text_is_refused_where_it_is_ours() {
+        let odd = || OsString::from_vec(vec![b'd', 0xff]);
+        let args = SettingsArgs { data_dir: Some(PathBuf::from(odd())), ..SettingsArgs::default() };
+        let environment = [("OTHER".into(), odd()), (odd(), odd()), ("KOHORT_DATA_DIR".into(), odd())];
+        let refused = ["KOHORT_DATA_DIR: the value is not UTF-8", "--data-dir: the value is not UTF-8"];
+        assert_eq!(load(&args, environment).unwrap_err().0, refused);
+    }
+
+    #[test]
+    fn all_problems_are_told_at_once_with_the_nearest_name() {
+        let file = file("\"num.partition\" = 2\n");
+        let mut args = flags(&[("fetch.max.bytes", "x")]);
+        args.config = Some(file.path().to_owned());
+        args.advertise = vec!["OTHER://h:1".to_owned()];
+        let environment = variables(&[("KOHORT_NUM_PARTITION", "3"), ("KOHORT_SERVICE_HOST", "10.0.0.1")]);
+        let Problems(problems) = load(&args, environment).unwrap_err();
+        assert_eq!(
+            problems,
+            [
+                "--set: Invalid value x for configuration fetch.max.bytes: Not a number of type INT"
+                    .to_owned(),
+                "KOHORT_NUM_PARTITION: unknown setting; did you mean KOHORT_NUM_PARTITIONS?".to_owned(),
+                format!(
+                    "{}: unknown property num.partition; did you mean num.partitions?",
+                    file.path().display()
+                ),
+                "advertised.listeners: there is no listener named OTHER".to_owned(),
+            ]
+        );
+    }
+}

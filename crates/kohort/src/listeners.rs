@@ -1,0 +1,158 @@
+//! From the listeners in the settings to sockets.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use coordination::settings::{Listener, Settings};
+use gateway::{Gateway, ListenerConfig, Options};
+use tokio::net::lookup_host;
+use tracing::debug;
+
+use crate::failure::{Failure, Kind};
+
+/// Takes all addresses that the settings name.
+pub(crate) async fn bind(settings: &Settings) -> anyhow::Result<Gateway> {
+    let by_default = settings.origin("listeners").is_none();
+    let mut configs = Vec::new();
+    for listener in settings.listeners() {
+        configs.extend(resolve(&listener, &settings.advertised_listeners()).await?);
+    }
+    loop {
+        match Gateway::bind(configs.clone(), options(settings)) {
+            Ok(gateway) => return Ok(gateway),
+            // Nobody asked for IPv6 in particular, and this machine has none.
+            Err(error) if by_default && error.addr.is_ipv6() && error.address_is_missing() => {
+                debug!(addr = %error.addr, "not listening on IPv6");
+                configs.retain(|config| config.addr != error.addr);
+            }
+            // `:9092` means every address there is; without IPv6 that is every IPv4 address.
+            Err(error) if error.addr.ip().is_unspecified() && error.address_is_missing() => {
+                for config in configs.iter_mut().filter(|config| config.addr == error.addr) {
+                    config.addr = SocketAddr::from(([0, 0, 0, 0], error.addr.port()));
+                }
+            }
+            Err(error) => {
+                let advice = if by_default { " with --listen" } else { "" };
+                return Err(Failure::new(Kind::Failed, format!("{error}{advice}")).into());
+            }
+        }
+    }
+}
+
+/// The addresses that clients are to be given, the most useful first.
+pub(crate) fn for_clients(settings: &Settings, local: &[SocketAddr]) -> Vec<String> {
+    let advertised = settings.advertised_listeners();
+    if advertised.is_empty() {
+        let dialable = |address: &SocketAddr| {
+            if address.ip().is_unspecified() {
+                format!("localhost:{}", address.port())
+            } else {
+                address.to_string()
+            }
+        };
+        let both_loopbacks = |port| {
+            let here = |ip: IpAddr| local.contains(&SocketAddr::new(ip, port));
+            here(Ipv4Addr::LOCALHOST.into()) && here(Ipv6Addr::LOCALHOST.into())
+        };
+        return match local {
+            [first, _] if both_loopbacks(first.port()) => vec![format!("localhost:{}", first.port())],
+            _ => local.iter().map(dialable).collect(),
+        };
+    }
+    advertised.iter().map(host_and_port).collect()
+}
+
+fn host_and_port(listener: &Listener) -> String {
+    let host = &listener.host;
+    if host.contains(':') {
+        format!("[{host}]:{}", listener.port)
+    } else {
+        format!("{host}:{}", listener.port)
+    }
+}
+
+/// Every address that a listener's host name stands for; `localhost` is often two.
+async fn resolve(listener: &Listener, advertised: &[Listener]) -> anyhow::Result<Vec<ListenerConfig>> {
+    let advertised = advertised
+        .iter()
+        .find(|candidate| candidate.name == listener.name)
+        .map(|listener| (listener.host.clone(), listener.port));
+    let config = |addr| ListenerConfig { name: listener.name.clone(), addr, advertised: advertised.clone() };
+    if listener.host.is_empty() {
+        return Ok(vec![config(SocketAddr::from(([0_u16; 8], listener.port)))]);
+    }
+    let found = lookup_host((listener.host.as_str(), listener.port)).await.map_err(|error| {
+        Failure::new(
+            Kind::Failed,
+            format!("listener {listener}: find the address of {}: {error}", listener.host),
+        )
+    })?;
+    let mut addresses: Vec<SocketAddr> = found.collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    Ok(addresses.into_iter().map(config).collect())
+}
+
+fn options(settings: &Settings) -> Options {
+    let defaults = Options::default();
+    Options {
+        node_id: settings.node_id(),
+        socket_request_max_bytes: settings.socket_request_max_bytes(),
+        max_connections: settings.max_connections(),
+        max_connections_per_ip: settings.max_connections_per_ip(),
+        connections_max_idle: settings.connections_max_idle_ms().map_or(FOR_EVER, Duration::from_millis),
+        socket_send_buffer_bytes: settings.socket_send_buffer_bytes(),
+        socket_receive_buffer_bytes: settings.socket_receive_buffer_bytes(),
+        socket_listen_backlog_size: settings
+            .socket_listen_backlog_size()
+            .unwrap_or(defaults.socket_listen_backlog_size),
+        ..defaults
+    }
+}
+
+/// A hundred years: longer than any connection, short enough to be added to any clock.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+#[cfg(test)]
+mod tests {
+    use coordination::settings::Layer;
+
+    use super::*;
+
+    fn settings(values: &[(&str, &str)]) -> Settings {
+        let mut settings = Settings::default();
+        for (name, value) in values {
+            settings.set(Layer::Flags, name, value).unwrap();
+        }
+        settings
+    }
+
+    #[tokio::test]
+    async fn every_listener_gets_a_socket_and_its_advertised_address() {
+        let settings = settings(&[("listeners", "127.0.0.1:0,INSIDE://127.0.0.1:0")]);
+        let gateway = bind(&settings).await.unwrap();
+        let addresses = gateway.local_addrs();
+        assert_eq!(addresses.len(), 2);
+        let expected: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        assert_eq!(for_clients(&settings, &addresses), expected);
+    }
+
+    #[test]
+    fn clients_are_told_what_is_advertised() {
+        let settings = settings(&[("advertised.listeners", "PLAINTEXT://kafka.example:19092")]);
+        assert_eq!(for_clients(&settings, &[]), ["kafka.example:19092"]);
+        let every = SocketAddr::from(([0, 0, 0, 0], 9092));
+        assert_eq!(for_clients(&Settings::default(), &[every]), ["localhost:9092"]);
+        let (four, six) = ((Ipv4Addr::LOCALHOST, 9092).into(), (Ipv6Addr::LOCALHOST, 9092).into());
+        assert_eq!(for_clients(&Settings::default(), &[four, six]), ["localhost:9092"]);
+        assert_eq!(for_clients(&Settings::default(), &[four]), ["127.0.0.1:9092"]);
+    }
+
+    #[tokio::test]
+    async fn an_address_that_is_taken_is_told_with_advice() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap().to_string();
+        let error = bind(&settings(&[("listeners", &address)])).await.unwrap_err();
+        assert!(error.to_string().contains("is in use"), "{error}");
+    }
+}

@@ -1,0 +1,65 @@
+//! A Kafka-compatible broker in one binary: the command line, the settings, the wiring.
+//!
+//! For a newcomer: `cli` is what can be typed, `configuration` gathers the settings, `serve` puts a broker
+//! together. The other commands are a file each.
+
+mod admin;
+mod cli;
+mod config_command;
+mod configuration;
+mod failure;
+mod http;
+mod listeners;
+mod log_command;
+mod logging;
+mod metrics;
+mod output;
+mod running;
+mod serve;
+mod signals;
+mod snapshot_command;
+mod token;
+mod topic_command;
+mod version_command;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+
+use cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            complain(&error);
+            failure::exit_code(&error)
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    match cli.command {
+        None => return serve::run(&cli.serve),
+        Some(Command::Serve(args)) => return serve::run(&args),
+        Some(Command::Topic(command)) => wait(topic_command::run(command))?,
+        Some(Command::Snapshot(args)) => wait(snapshot_command::run(args))?,
+        Some(Command::Config(command)) => config_command::run(&command)?,
+        Some(Command::Log(command)) => log_command::run(&command)?,
+        Some(Command::Version(output)) => version_command::run(output)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a command that only asks others: one thread is enough for that.
+fn wait(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    runtime.block_on(command)
+}
+
+#[expect(clippy::print_stderr, reason = "errors of a command go to standard error")]
+fn complain(error: &anyhow::Error) {
+    eprintln!("kohort: {error:#}");
+}

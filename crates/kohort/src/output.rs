@@ -1,0 +1,123 @@
+//! Results on standard output: tables for people, JSON for programs.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::cli::Format;
+
+/// Rows under a heading, in columns as wide as they need to be.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with these column names.
+    pub(crate) fn new(heading: &[&str]) -> Self {
+        Self { rows: vec![heading.iter().map(|name| (*name).to_owned()).collect()] }
+    }
+
+    /// Adds a row; it has as many cells as the heading.
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// The table as text, a line for each row.
+    pub(crate) fn render(&self) -> String {
+        let columns = self.rows.first().map_or(0, Vec::len);
+        let widths: Vec<usize> = (0..columns)
+            .map(|column| {
+                self.rows
+                    .iter()
+                    .filter_map(|row| row.get(column))
+                    .map(|cell| cell.chars().count())
+                    .max()
+                    .unwrap_or(0)
+            })
+            .collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (cell, width) in row.iter().zip(&widths) {
+                line.push_str(cell);
+                line.extend(std::iter::repeat_n(' ', width + 2 - cell.chars().count()));
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// Prints `value` as JSON, or what `table` makes of it.
+pub(crate) fn show<T: Serialize>(
+    format: Format,
+    value: &T,
+    table: impl FnOnce(&T) -> String,
+) -> io::Result<()> {
+    match format {
+        Format::Json => {
+            let mut json = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
+            json.push('\n');
+            print(&json)
+        }
+        Format::Table => print(&table(value)),
+    }
+}
+
+/// Writes `text` to standard output. A reader that has had enough (`| head`) is no failure.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// A number of things for people.
+pub(crate) fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Bytes for people.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let mut unit = 0;
+    let mut scale = 1_u64;
+    while unit + 1 < UNITS.len() && count / scale >= 1024 {
+        scale *= 1024;
+        unit += 1;
+    }
+    if unit == 0 {
+        return format!("{count} {}", UNITS[0]);
+    }
+    let tenths = u128::from(count) * 10 / u128::from(scale);
+    format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_they_need_to_be() {
+        let mut table = Table::new(&["NAME", "PARTITIONS"]);
+        table.row(["a".to_owned(), "1".to_owned()]);
+        table.row(["größer".to_owned(), "12".to_owned()]);
+        assert_eq!(table.render(), "NAME    PARTITIONS\na       1\ngrößer  12\n");
+    }
+
+    #[test]
+    fn bytes_are_written_for_people() {
+        for (count, text) in [
+            (0, "0 bytes"),
+            (1023, "1023 bytes"),
+            (1536, "1.5 KiB"),
+            (1 << 30, "1.0 GiB"),
+            (u64::MAX, "16777215.9 TiB"),
+        ] {
+            assert_eq!(bytes(count), text);
+        }
+    }
+}

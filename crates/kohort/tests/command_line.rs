@@ -1,0 +1,269 @@
+//! What a person sees at the command line: help, refusals and exit codes.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::process::{Command, Output};
+
+use expect_test::{Expect, expect};
+
+/// Runs `kohort` with an environment that nobody has touched.
+fn kohort(args: &[&str]) -> Output {
+    kohort_with(args, &[])
+}
+
+fn kohort_with(args: &[&str], environment: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kohort"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("KOHORT_")) {
+        command.env_remove(name);
+    }
+    command.args(args).envs(environment.iter().copied()).output().unwrap()
+}
+
+fn check(output: &Output, code: i32, stdout: &Expect, stderr: &Expect) {
+    stdout.assert_eq(&String::from_utf8_lossy(&output.stdout));
+    stderr.assert_eq(&String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(code));
+}
+
+#[test]
+fn help_begins_with_what_it_is_and_ends_with_examples_and_exit_codes() {
+    check(
+        &kohort(&["--help"]),
+        0,
+        &expect![[r#"
+            A Kafka-compatible broker in one binary
+
+            Usage: kohort [OPTIONS]
+                   kohort <COMMAND>
+
+            Commands:
+              serve     Run the broker (the same as `kohort` alone)
+              topic     Create, list, describe, alter and delete topics of any Kafka
+              config    Check and list settings
+              log       Read a data directory while no broker runs on it
+              snapshot  Copy the data of a running broker into a new directory
+              version   Show the version
+              help      Print this message or the help of the given subcommand(s)
+
+            Options:
+                  --listen <ADDR:PORT>     Listen here; may be repeated. NAME://ADDR:PORT gives the listener a
+                                           name [default: 127.0.0.1:9092 and [::1]:9092]
+                  --advertise <ADDR:PORT>  Give clients this address instead of the one they dialled; may be
+                                           repeated with NAME://ADDR:PORT
+                  --data-dir <DIR>         Keep data in this directory [default: ./kohort-data]
+                  --config <FILE>          Read settings from this TOML file
+                  --admin <ADDR:PORT>      Serve health, metrics and snapshots here, or `none` [default:
+                                           127.0.0.1:9644]
+                  --set <KEY=VALUE>        Set a property by its name; may be repeated
+                  --log-format <FORMAT>    Write logs as text for people or as JSON for programs [default: text]
+                                           [possible values: text, json]
+                  --log <LEVEL>            Log this and what is worse: error, warn, info, debug, trace; or
+                                           filters like gateway=debug [default: info]
+              -h, --help                   Print help
+              -V, --version                Print version
+
+            Examples:
+              kohort                                          serve on localhost:9092, data in ./kohort-data
+              kohort --listen 0.0.0.0:9092 --advertise broker.example:9092
+              kohort --set num.partitions=6 --set log.retention.hours=24
+              kohort topic create orders --partitions 6 --config cleanup.policy=compact
+              kohort topic list -o json
+
+            Settings are properties with Kafka's names; `kohort config list` shows them all. They come from
+            --config FILE (TOML), then from the environment (num.partitions is KOHORT_NUM_PARTITIONS), then
+            from flags; the last one wins.
+
+            Exit codes:
+              0  done
+              1  failed
+              2  wrong usage or wrong settings
+              3  the server cannot be reached
+              4  what was asked for does not exist, or exists already
+        "#]],
+        &expect![[""]],
+    );
+}
+
+#[test]
+fn topic_create_has_help_of_its_own() {
+    check(
+        &kohort(&["topic", "create", "--help"]),
+        0,
+        &expect![[r#"
+            Create a topic
+
+            Usage: kohort topic create [OPTIONS] <NAME>
+
+            Arguments:
+              <NAME>  The topic's name
+
+            Options:
+              -p, --partitions <COUNT>          How many partitions [default: the broker's num.partitions]
+                  --replication-factor <COUNT>  How many replicas [default: the broker's
+                                                default.replication.factor]
+              -c, --config <KEY=VALUE>          Set a property of the topic; may be repeated
+                  --if-not-exists               Succeed if the topic exists already
+              -b, --bootstrap <ADDR:PORT>       A broker to ask; several with commas [env: KOHORT_BOOTSTRAP=]
+                                                [default: 127.0.0.1:9092]
+                  --timeout <SECONDS>           Give up after this many seconds [default: 15]
+              -o, --output <FORMAT>             Show results as a table for people or as JSON for programs
+                                                [default: table] [possible values: table, json]
+              -h, --help                        Print help
+        "#]],
+        &expect![[""]],
+    );
+}
+
+#[test]
+fn topic_help_shows_examples() {
+    check(
+        &kohort(&["topic", "--help"]),
+        0,
+        &expect![[r#"
+        Create, list, describe, alter and delete topics of any Kafka
+
+        Usage: kohort topic <COMMAND>
+
+        Commands:
+          create    Create a topic
+          list      List topics
+          describe  Show partitions, leaders, offsets and the settings that are set
+          alter     Add partitions, or set and unset properties
+          delete    Delete topics with all they hold
+          help      Print this message or the help of the given subcommand(s)
+
+        Options:
+          -h, --help  Print help
+
+        Examples:
+          kohort topic create orders --partitions 6
+          kohort topic create users --config cleanup.policy=compact --if-not-exists
+          kohort topic alter orders --partitions 12 --config retention.ms=3600000
+          kohort topic describe orders -o json
+          kohort topic delete orders --bootstrap kafka.example:9092
+    "#]],
+        &expect![[""]],
+    );
+}
+
+#[test]
+fn the_version_is_told_in_both_formats() {
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(kohort(&["version"]).stdout, format!("kohort {version}\n").into_bytes());
+    let json = kohort(&["version", "-o", "json"]);
+    let value: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(value["version"], version);
+}
+
+#[test]
+fn config_check_shows_what_is_set_and_where() {
+    check(
+        &kohort_with(
+            &["config", "check", "--set", "num.partitions=3", "--listen", "127.0.0.1:0"],
+            &[("KOHORT_LOG_RETENTION_HOURS", "24")],
+        ),
+        0,
+        &expect![[r#"
+            PROPERTY             VALUE                    SOURCE       DEFAULT                                            NOTE
+            listeners            PLAINTEXT://127.0.0.1:0  flag         PLAINTEXT://127.0.0.1:9092,PLAINTEXT://[::1]:9092
+            log.retention.hours  24                       environment  168
+            num.partitions       3                        flag         1
+        "#]],
+        &expect![[""]],
+    );
+}
+
+#[test]
+fn config_check_answers_in_json() {
+    check(
+        &kohort(&["config", "check", "--set", "num.io.threads=3", "-o", "json"]),
+        0,
+        &expect![[r#"
+            [
+              {
+                "name": "num.io.threads",
+                "value": "3",
+                "source": "flag",
+                "default": "8",
+                "effective": false
+              }
+            ]
+        "#]],
+        &expect![[""]],
+    );
+}
+
+#[test]
+fn wrong_settings_are_all_told_and_exit_with_2() {
+    check(
+        &kohort_with(
+            &["config", "check", "--set", "num.partition=3", "--set", "num.partitions=0", "--listen", "9092"],
+            &[("KOHORT_FLUHS", "os")],
+        ),
+        2,
+        &expect![[""]],
+        &expect![[r#"
+            kohort: the settings are wrong:
+              --listen: 9092 is not a listener: it has no port; expected NAME://host:port
+              --set: unknown property num.partition; did you mean num.partitions?
+              --set: Invalid value 0 for configuration num.partitions: Value must be at least 1
+              KOHORT_FLUHS: unknown setting; did you mean KOHORT_FLUSH?
+        "#]],
+    );
+}
+
+#[test]
+fn serve_refuses_wrong_settings_as_config_check_does() {
+    check(
+        &kohort(&["--set", "kohort.flush=never"]),
+        2,
+        &expect![[""]],
+        &expect![[r#"
+        kohort: --set: Invalid value never for configuration kohort.flush: String must be one of: always, interval, os
+    "#]],
+    );
+}
+
+#[test]
+fn wrong_flags_exit_with_2() {
+    assert_eq!(kohort(&["--frobnicate"]).status.code(), Some(2));
+    assert_eq!(kohort(&["--set", "novalue"]).status.code(), Some(2));
+    assert_eq!(kohort(&["topic", "alter", "orders"]).status.code(), Some(2));
+}
+
+#[test]
+fn every_property_is_listed() {
+    let listed = kohort(&["config", "list", "-o", "json"]);
+    let properties: Vec<serde_json::Value> = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(properties.len(), coordination::settings::BROKER_PROPERTIES.len());
+    let effective = kohort(&["config", "list", "--topic", "--effective"]);
+    let text = String::from_utf8(effective.stdout).unwrap();
+    assert!(
+        text.starts_with("PROPERTY") && text.contains("\nretention.ms ") && !text.contains("no effect"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_server_that_is_not_there_exits_with_3() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let output = kohort(&["topic", "list", "--bootstrap", &free]);
+    assert_eq!(output.status.code(), Some(3));
+    let said = String::from_utf8_lossy(&output.stderr).replace(&free, "ADDRESS");
+    expect![[r#"
+        kohort: cannot reach a broker at ADDRESS; is one running there? (Connection refused (os error 111))
+    "#]]
+    .assert_eq(&said);
+}
+
+#[test]
+fn a_snapshot_without_a_token_says_where_one_is_looked_for() {
+    let empty = tempfile::tempdir().unwrap();
+    let dir = empty.path().to_str().unwrap();
+    let output = kohort(&["snapshot", "copy", "--data-dir", dir]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).replace(dir, "DIR");
+    expect![[r#"
+        kohort: read the token in DIR/admin-token: No such file or directory (os error 2); name the broker's data directory with --data-dir, or --token-file
+    "#]].assert_eq(&said);
+}
