@@ -1,0 +1,150 @@
+//! A small load of our own: produce requests over blocking sockets, one in flight or a few.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use batch::{BatchBuilder, NewRecord};
+use bytes::Bytes;
+use wire::api::create_topics::{CreatableTopic, CreateTopicsRequest};
+use wire::api::fetch::{FetchPartition, FetchRequest, FetchTopic};
+use wire::api::produce::{PartitionProduceData, ProduceRequest, TopicProduceData};
+use wire::{Frame, RequestMessage};
+
+/// Versions that both brokers know and that name topics by name.
+const PRODUCE: i16 = 9;
+const FETCH: i16 = 11;
+const CREATE_TOPICS: i16 = 5;
+
+/// A connection on which requests are sent by hand.
+pub(crate) struct Connection {
+    stream: TcpStream,
+}
+
+impl Connection {
+    pub(crate) fn open(bootstrap: &str) -> Result<Self> {
+        let stream = TcpStream::connect(bootstrap).with_context(|| format!("connect to {bootstrap}"))?;
+        stream.set_nodelay(true).context("set nodelay")?;
+        stream.set_read_timeout(Some(Duration::from_secs(60))).context("set a timeout")?;
+        Ok(Self { stream })
+    }
+
+    pub(crate) fn create_topic(&mut self, name: &str, num_partitions: i32) -> Result<()> {
+        let topic = CreatableTopic {
+            name: name.to_owned(),
+            num_partitions,
+            replication_factor: 1,
+            ..Default::default()
+        };
+        let request = CreateTopicsRequest { topics: vec![topic], timeout_ms: 30_000, validate_only: false };
+        let answer = self.ask(&request, CREATE_TOPICS)?;
+        let error = answer.topics.first().map_or(-1, |topic| topic.error_code);
+        ensure!(error == 0, "creating {name} failed with error {error}");
+        Ok(())
+    }
+
+    /// Produces one batch and waits for its answer.
+    pub(crate) fn produce(&mut self, topic: &str, partition: i32, batch: &Bytes) -> Result<()> {
+        self.send(&produce_frame(topic, partition, batch))?;
+        self.produced()
+    }
+
+    /// Reads the answer to a produce that was sent before.
+    pub(crate) fn produced(&mut self) -> Result<()> {
+        let frame = self.receive()?;
+        let (_, answer) =
+            wire::decode_response::<ProduceRequest>(frame, PRODUCE).context("read an answer")?;
+        for partition in answer.responses.iter().flat_map(|topic| &topic.partition_responses) {
+            ensure!(partition.error_code == 0, "a produce failed with error {}", partition.error_code);
+        }
+        Ok(())
+    }
+
+    /// Sends a fetch and leaves its answer unread.
+    pub(crate) fn fetch_without_reading(&mut self, topic: &str) -> Result<()> {
+        let partition = FetchPartition { partition_max_bytes: 50 << 20, ..Default::default() };
+        let request = FetchRequest {
+            min_bytes: 1,
+            max_bytes: 50 << 20,
+            topics: vec![FetchTopic {
+                topic: topic.to_owned(),
+                partitions: vec![partition],
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        self.send(&wire::encode_request(&request, FETCH, 0, Some("bench")))
+    }
+
+    pub(crate) fn send(&mut self, frame: &Frame) -> Result<()> {
+        frame.chunks().iter().try_for_each(|chunk| self.stream.write_all(chunk)).context("send a request")
+    }
+
+    fn ask<R: RequestMessage>(&mut self, request: &R, version: i16) -> Result<R::Response> {
+        self.send(&wire::encode_request(request, version, 0, Some("bench")))?;
+        let frame = self.receive()?;
+        Ok(wire::decode_response::<R>(frame, version).context("read an answer")?.1)
+    }
+
+    fn receive(&mut self) -> Result<Bytes> {
+        let mut size = [0; 4];
+        self.stream.read_exact(&mut size).context("read an answer's size")?;
+        let mut frame = vec![0; u32::from_be_bytes(size) as usize];
+        self.stream.read_exact(&mut frame).context("read an answer")?;
+        Ok(frame.into())
+    }
+}
+
+/// A produce request for one batch.
+pub(crate) fn produce_frame(topic: &str, partition: i32, batch: &Bytes) -> Frame {
+    let request = ProduceRequest {
+        transactional_id: None,
+        acks: -1,
+        timeout_ms: 30_000,
+        topic_data: vec![TopicProduceData {
+            name: topic.to_owned(),
+            partition_data: vec![PartitionProduceData { index: partition, records: Some(batch.clone()) }],
+            ..Default::default()
+        }],
+    };
+    wire::encode_request(&request, PRODUCE, 0, Some("bench"))
+}
+
+/// A batch of `records` records with values of `bytes` bytes.
+pub(crate) fn batch(records: usize, bytes: usize) -> Result<Bytes> {
+    let mut builder = BatchBuilder::new(0);
+    let value = vec![b'x'; bytes];
+    for _ in 0..records {
+        builder.push(&NewRecord { timestamp: 1, key: None, value: Some(&value), headers: &[] })?;
+    }
+    Ok(builder.finish()?)
+}
+
+/// How long each of many requests took.
+pub(crate) struct Latencies(Vec<Duration>);
+
+impl Latencies {
+    /// The latency that this share of requests did not exceed, in milliseconds.
+    pub(crate) fn percentile(&self, share: f64) -> f64 {
+        #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let index = ((self.0.len() as f64 * share) as usize).min(self.0.len().saturating_sub(1));
+        self.0.get(index).map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e3)
+    }
+}
+
+/// Produces `requests` records of 100 bytes, each after the answer to the one before.
+pub(crate) fn one_in_flight(connection: &mut Connection, topic: &str, requests: usize) -> Result<Latencies> {
+    let batch = batch(1, 100)?;
+    let mut latencies = Vec::with_capacity(requests);
+    // The first tenth warms up caches, connections and the other side's compiler.
+    for n in 0..requests + requests / 10 {
+        let begun = Instant::now();
+        connection.produce(topic, 0, &batch)?;
+        if n >= requests / 10 {
+            latencies.push(begun.elapsed());
+        }
+    }
+    latencies.sort();
+    Ok(Latencies(latencies))
+}

@@ -1,0 +1,121 @@
+//! The client programs and how to start them.
+//!
+//! Each program takes `BOOTSTRAP SCENARIO PREFIX`, prints one line of JSON for each check and exits 0, or exits 1 with
+//! the reason on its standard error. Their sources are in `crates/e2e/clients`; `cargo xtask setup` prepares them.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::{checkout, jars, process};
+
+/// What every client is put through, in the order of the grid.
+pub const SCENARIOS: [&str; 11] = [
+    "create",
+    "produce-none",
+    "produce-gzip",
+    "produce-snappy",
+    "produce-lz4",
+    "produce-zstd",
+    "from-offset",
+    "by-time",
+    "idempotent",
+    "compaction",
+    "delete",
+];
+
+/// A client program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Client {
+    /// confluent-kafka for Python, over librdkafka.
+    ConfluentKafka,
+    /// kafka-python.
+    KafkaPython,
+    /// aiokafka.
+    Aiokafka,
+    /// kafkajs for Node.
+    Kafkajs,
+    /// franz-go.
+    FranzGo,
+    /// sarama for Go.
+    Sarama,
+    /// Apache Kafka's own client.
+    Java,
+    /// kcat, the command.
+    Kcat,
+}
+
+/// All clients that run as programs of their own.
+pub const ALL: [Client; 8] = [
+    Client::ConfluentKafka,
+    Client::KafkaPython,
+    Client::Aiokafka,
+    Client::Kafkajs,
+    Client::FranzGo,
+    Client::Sarama,
+    Client::Java,
+    Client::Kcat,
+];
+
+impl Client {
+    /// The name that the client's own documentation uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ConfluentKafka => "confluent-kafka",
+            Self::KafkaPython => "kafka-python",
+            Self::Aiokafka => "aiokafka",
+            Self::Kafkajs => "kafkajs",
+            Self::FranzGo => "franz-go",
+            Self::Sarama => "sarama",
+            Self::Java => "Java client",
+            Self::Kcat => "kcat",
+        }
+    }
+
+    /// The command that runs a scenario, without its arguments; `Err` says what is missing on this machine.
+    pub fn command(self) -> Result<Command, String> {
+        match self {
+            Self::ConfluentKafka => python("confluent.py"),
+            Self::KafkaPython => python("kafka_python.py"),
+            Self::Aiokafka => python("aio.py"),
+            Self::Kcat if !process::is_installed("kcat") => Err("kcat is not installed".to_owned()),
+            Self::Kcat => python("kcat.py"),
+            Self::Kafkajs => {
+                if !process::is_installed("node") {
+                    return Err("node is not installed".to_owned());
+                }
+                let modules = present(checkout::tools().join("node/node_modules"))?;
+                let mut command = Command::new("node");
+                command.arg(checkout::clients().join("node-kafkajs/client.js")).env("NODE_PATH", modules);
+                Ok(command)
+            }
+            Self::FranzGo => Ok(Command::new(present(checkout::tools().join("bin/franz"))?)),
+            Self::Sarama => Ok(Command::new(present(checkout::tools().join("bin/sarama"))?)),
+            Self::Java => {
+                if !process::is_installed("java") {
+                    return Err("java is not installed".to_owned());
+                }
+                let jars = present(checkout::tools().join("jars"))?;
+                present(checkout::tools().join("java-classes/Client.class"))?;
+                let mut command = jars::java(&jars, "-Xmx256m");
+                command.arg("Client");
+                Ok(command)
+            }
+        }
+    }
+}
+
+fn python(script: &str) -> Result<Command, String> {
+    let mut command = Command::new(present(checkout::tools().join("venv/bin/python"))?);
+    // The sources stay as they are in the checkout.
+    command.arg("-B").arg(checkout::clients().join("python").join(script));
+    Ok(command)
+}
+
+fn present(path: PathBuf) -> Result<PathBuf, String> {
+    if path.exists() {
+        Ok(path)
+    } else {
+        let name = path.strip_prefix(checkout::root()).unwrap_or(&path);
+        Err(format!("no {}; cargo xtask setup makes it", name.display()))
+    }
+}

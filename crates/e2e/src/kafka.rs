@@ -1,0 +1,152 @@
+//! A real Apache Kafka broker, started from its published artifacts.
+
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::{jars, ports};
+
+/// How long a broker may take until it listens; a cold JVM on a busy machine of two cores takes a while.
+const READY_WITHIN: Duration = Duration::from_secs(90);
+
+/// One node of Kafka (KRaft, defaults, replication factors of 1) on a free port, with its data in a temporary
+/// directory. Dropping it kills the process and removes the data.
+#[derive(Debug)]
+pub struct Kafka {
+    child: Child,
+    bootstrap: SocketAddr,
+    directory: TempDir,
+    ready_after: Duration,
+}
+
+impl Kafka {
+    /// Starts a broker with default settings.
+    pub fn start() -> Result<Self> {
+        Self::start_with(&[])
+    }
+
+    /// Starts a broker with `properties` beside, or instead of, the defaults, and waits until it listens.
+    pub fn start_with(properties: &[(&str, &str)]) -> Result<Self> {
+        let jars = jars::fetch()?;
+        let directory =
+            tempfile::Builder::new().prefix("kafka-").tempdir().context("create Kafka's directory")?;
+        let [bootstrap, controller] = ports::free_ports()?;
+        let config = directory.path().join("server.properties");
+        fs::write(&config, server_properties(bootstrap, controller, directory.path(), properties))
+            .context("write server.properties")?;
+        format_storage(&jars, &config)?;
+
+        let log = directory.path().join("server.log");
+        let output = File::create(&log).context("create Kafka's log")?;
+        let mut command = kafka_command(&jars);
+        command.arg("kafka.Kafka").arg(&config).stdin(Stdio::null());
+        command.stdout(output.try_clone().context("share Kafka's log")?).stderr(output);
+        let started = Instant::now();
+        let child = command.spawn().context("start Kafka")?;
+        let mut kafka = Self { child, bootstrap, directory, ready_after: Duration::ZERO };
+        if let Err(error) = ports::wait_until_serving(bootstrap, &mut kafka.child, READY_WITHIN) {
+            let said = fs::read_to_string(&log).unwrap_or_default();
+            return Err(error.context(format!("start Kafka; it said:\n{said}")));
+        }
+        kafka.ready_after = started.elapsed();
+        Ok(kafka)
+    }
+
+    /// The address that clients begin with, as `host:port`.
+    pub fn bootstrap(&self) -> String {
+        self.bootstrap.to_string()
+    }
+
+    /// The process id, for those who measure it.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How long the start took from exec until the port accepted.
+    pub fn ready_after(&self) -> Duration {
+        self.ready_after
+    }
+
+    /// Where the broker keeps its partitions.
+    pub fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    /// What the broker has logged.
+    pub fn log(&self) -> PathBuf {
+        self.directory.path().join("server.log")
+    }
+
+    /// Asks the broker to end and waits for it.
+    pub fn stop(mut self) -> Result<()> {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            kill_process(pid, Signal::TERM).context("ask Kafka to stop")?;
+        }
+        self.child.wait().context("wait for Kafka to stop")?;
+        Ok(())
+    }
+}
+
+impl Drop for Kafka {
+    fn drop(&mut self) {
+        // Both fail only when the process is gone already, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Kafka as its own start script runs it: the optimising compiler and G1, since it is also measured.
+fn kafka_command(jars: &Path) -> Command {
+    let mut command = Command::new("java");
+    command.args(["-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]);
+    command.args(["-XX:InitiatingHeapOccupancyPercent=35", "-Djava.awt.headless=true"]);
+    command.arg("-cp").arg(jars.join("*"));
+    command
+}
+
+fn format_storage(jars: &Path, config: &Path) -> Result<()> {
+    let output = jars::java(jars, "-Xmx256m")
+        .args(["kafka.tools.StorageTool", "format", "--cluster-id", "a29ob3J0LXBlZXItMDAwMQ", "--config"])
+        .arg(config)
+        .stdin(Stdio::null())
+        .output()
+        .context("run Kafka's storage tool (cargo xtask setup installs a JDK)")?;
+    if !output.status.success() {
+        bail!("Kafka's storage tool failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}
+
+fn server_properties(
+    bootstrap: SocketAddr,
+    controller: SocketAddr,
+    directory: &Path,
+    overrides: &[(&str, &str)],
+) -> String {
+    let mut text = format!(
+        "process.roles=broker,controller\n\
+         node.id=1\n\
+         controller.quorum.voters=1@{controller}\n\
+         controller.listener.names=CONTROLLER\n\
+         listeners=PLAINTEXT://{bootstrap},CONTROLLER://{controller}\n\
+         advertised.listeners=PLAINTEXT://{bootstrap}\n\
+         listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
+         log.dirs={}\n\
+         offsets.topic.replication.factor=1\n\
+         transaction.state.log.replication.factor=1\n\
+         transaction.state.log.min.isr=1\n\
+         share.coordinator.state.topic.replication.factor=1\n\
+         share.coordinator.state.topic.min.isr=1\n",
+        directory.join("data").display(),
+    );
+    for (name, value) in overrides {
+        text.push_str(&format!("{name}={value}\n"));
+    }
+    text
+}

@@ -1,0 +1,52 @@
+//! Free ports and waiting for a server.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+/// Ports of 127.0.0.1 that nobody listens on, all different.
+///
+/// Another process may take one before it is used. The kernel hands out ephemeral ports in no fixed order, so that
+/// has to be an unlucky moment; a server that cannot bind then says so.
+pub fn free_ports<const N: usize>() -> Result<[SocketAddr; N]> {
+    let mut listeners = Vec::with_capacity(N);
+    let mut addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];
+    for address in &mut addresses {
+        let listener = TcpListener::bind(*address).context("find a free port")?;
+        *address = listener.local_addr().context("read the port")?;
+        listeners.push(listener);
+    }
+    Ok(addresses)
+}
+
+/// Waits until a broker at `address` answers; fails when `child` ends first or time runs out.
+///
+/// An open port is not enough: the kernel accepts connections before the process behind it has recovered.
+pub fn wait_until_serving(address: SocketAddr, child: &mut Child, limit: Duration) -> Result<()> {
+    let started = Instant::now();
+    loop {
+        if answers(address, limit).is_ok() {
+            return Ok(());
+        }
+        if let Some(status) = child.try_wait().context("look after the process")? {
+            bail!("the process ended before it served on {address}: {status}");
+        }
+        if started.elapsed() > limit {
+            bail!("nothing serves on {address} after {limit:?}");
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Asks for ApiVersions, version 0, and reads the beginning of the answer.
+fn answers(address: SocketAddr, limit: Duration) -> io::Result<()> {
+    const API_VERSIONS: [u8; 14] = [0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff];
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
+    stream.set_read_timeout(Some(limit))?;
+    stream.write_all(&API_VERSIONS)?;
+    stream.read_exact(&mut [0; 8])
+}

@@ -1,0 +1,110 @@
+//! Differences that are meant, each with its reason; docs/compatibility.md tells them to users.
+
+use wire::AnyRequest;
+
+use crate::names::Names;
+
+/// Kafka's controller sets this property for the whole cluster when it is formatted; in Kohort it has its default.
+pub(crate) const SET_BY_KAFKA: &str = "min.insync.replicas";
+
+/// What stands for a batch that is not there to its end.
+pub(crate) const PART_OF_A_BATCH: &str = "a part of a batch";
+
+/// The topic for batches whose records do not count up from 0, so that what is not excused never meets them.
+pub(crate) const RECOUNTED: &str = "recounted";
+
+/// A request and what came of it at both, in their normal form.
+pub(crate) struct Answered<'a> {
+    pub(crate) request: &'a AnyRequest,
+    pub(crate) version: i16,
+    pub(crate) names: &'a Names,
+    pub(crate) kafka: &'a str,
+    pub(crate) kohort: &'a str,
+}
+
+/// Why Kohort may answer otherwise than Kafka here, if it may.
+pub(crate) fn reason(answered: &Answered<'_>) -> Option<&'static str> {
+    let Answered { request, version, names, kafka, kohort } = *answered;
+    match request {
+        AnyRequest::FindCoordinator(request) if matches!(request.key_type, 1 | 2) => {
+            Some("there are no transactions and no share groups: their coordinators are refused at once")
+        }
+        AnyRequest::Metadata(request)
+            if (request.allow_auto_topic_creation || version < 4) && kafka.contains("error_code: 3,") =>
+        {
+            Some("a topic that is made because it was asked for is shown at once, not as unknown first")
+        }
+        AnyRequest::CreateTopics(request)
+            if request
+                .topics
+                .iter()
+                .flat_map(|topic| &topic.configs)
+                .any(|config| is_odd_list(&config.name, config.value.as_deref())) =>
+        {
+            Some(ODD_LISTS)
+        }
+        AnyRequest::IncrementalAlterConfigs(request)
+            if request
+                .resources
+                .iter()
+                .flat_map(|resource| &resource.configs)
+                .any(|config| is_odd_list(&config.name, config.value.as_deref())) =>
+        {
+            Some(ODD_LISTS)
+        }
+        AnyRequest::Produce(request) if request.topic_data.iter().all(|topic| topic.name == RECOUNTED) => {
+            Some("records whose offsets do not count up are refused, not stored at offsets of others")
+        }
+        AnyRequest::ListOffsets(request)
+            if request.topics.iter().all(|topic| {
+                names.is_shortened(&topic.name) && topic.partitions.iter().all(|part| part.timestamp == -3)
+            }) =>
+        {
+            Some("the record with the highest timestamp is looked for among those that are not deleted")
+        }
+        AnyRequest::DescribeLogDirs(_) if same_but_for_emptied_partitions(kafka, kohort) => {
+            Some("a partition whose records are all deleted takes no space at once")
+        }
+        AnyRequest::Fetch(request)
+            if version >= 13
+                && request.session_epoch > 0
+                && kafka.contains("error_code: 3,")
+                && kohort.contains("error_code: 100,") =>
+        {
+            Some("a topic that was deleted during a session is an unknown id there, not an unknown name")
+        }
+        AnyRequest::Fetch(_) if without_parts_of_batches(kafka) == without_spaces(kohort) => {
+            Some("an answer ends with a whole batch; Kafka's may end within one, which clients pass over")
+        }
+        _ => None,
+    }
+}
+
+/// Whether only partitions differ that are empty in Kohort and still on disk in Kafka.
+fn same_but_for_emptied_partitions(kafka: &str, kohort: &str) -> bool {
+    let freed = |(kafka, kohort): (&str, &str)| {
+        kafka == kohort
+            || kafka.trim().starts_with("partition_size: ") && kohort.trim() == "partition_size: 0,"
+    };
+    kafka.lines().count() == kohort.lines().count() && kafka.lines().zip(kohort.lines()).all(freed)
+}
+
+const ODD_LISTS: &str = "a list of nothing but spaces is empty, and an empty item in a list is none";
+
+/// Whether a setting that is a list is given without items, or with an empty one at its end.
+fn is_odd_list(name: &str, value: Option<&str>) -> bool {
+    let lists = [
+        "cleanup.policy",
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+    ];
+    lists.contains(&name) && matches!(value, Some(" " | "compact,"))
+}
+
+fn without_parts_of_batches(text: &str) -> String {
+    without_spaces(text).replace(&without_spaces(&format!("b\"{PART_OF_A_BATCH}\",")), "")
+}
+
+fn without_spaces(text: &str) -> String {
+    text.split_whitespace().collect()
+}

@@ -1,0 +1,362 @@
+//! Names for what differs from broker to broker: ids, times, addresses, directories.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use batch::{BatchHeader, HEADER_LEN, RecordCursor};
+use bytes::Bytes;
+use wire::api::describe_configs::DescribeConfigsResourceResult;
+use wire::api::fetch::FetchResponse;
+use wire::{AnyRequest, AnyResponse, ApiKey, Records, Uuid};
+
+use crate::differences;
+use crate::pair::Outcome;
+
+/// What one broker calls things, and the names they have here.
+#[derive(Default)]
+pub(crate) struct Names {
+    /// Ids and numbers of partitions of all topics that it told of, gone ones included.
+    topics: BTreeMap<String, (Uuid, i32)>,
+    /// Ids of any kind, numbered in the order in which they were first seen.
+    numbered: BTreeMap<(Kind, u128), u128>,
+    producer_ids: Vec<i64>,
+    session_id: i32,
+    /// Topics that had a codec of their own at some time.
+    recompressed: BTreeSet<String>,
+    /// Topics of which records were deleted at some time.
+    shortened: BTreeSet<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Topic,
+    Producer,
+    Session,
+}
+
+impl Names {
+    /// The id this broker gave the topic; one that no topic has if it gave none.
+    pub(crate) fn topic_id(&self, name: &str) -> Uuid {
+        self.topics.get(name).map_or(Uuid(0xdead_beef), |(id, _)| *id)
+    }
+
+    /// The names and numbers of partitions of all topics this broker has told of, gone ones included.
+    pub(crate) fn topics(&self) -> impl Iterator<Item = (&str, i32)> {
+        self.topics.iter().map(|(name, (_, partitions))| (name.as_str(), *partitions))
+    }
+
+    /// The `n`-th producer id that this broker gave out.
+    pub(crate) fn producer_id(&self, n: usize) -> i64 {
+        self.producer_ids.get(n).copied().unwrap_or(-1)
+    }
+
+    /// Whether records of the topic were deleted at some time.
+    pub(crate) fn is_shortened(&self, topic: &str) -> bool {
+        self.shortened.contains(topic)
+    }
+
+    /// The newest fetch session.
+    pub(crate) fn session_id(&self) -> i32 {
+        self.session_id
+    }
+
+    /// Remembers ids that later requests may use.
+    pub(crate) fn learn(&mut self, response: &AnyResponse) {
+        match response {
+            AnyResponse::Metadata(response) => {
+                for topic in response
+                    .topics
+                    .iter()
+                    .filter(|topic| topic.error_code == 0 && topic.topic_id.0 != 0 && !topic.is_internal)
+                {
+                    let partitions = i32::try_from(topic.partitions.len()).expect("few partitions");
+                    self.topics.extend(topic.name.clone().map(|name| (name, (topic.topic_id, partitions))));
+                }
+            }
+            AnyResponse::DeleteRecords(response) => {
+                for topic in &response.topics {
+                    if topic.partitions.iter().any(|partition| partition.low_watermark > 0) {
+                        self.shortened.insert(topic.name.clone());
+                    }
+                }
+            }
+            AnyResponse::InitProducerId(response) if response.error_code == 0 => {
+                self.producer_ids.push(response.producer_id);
+            }
+            AnyResponse::DescribeConfigs(response) => {
+                for result in response.results.iter().filter(|result| result.resource_type == 2) {
+                    let own_codec = |config: &DescribeConfigsResourceResult| {
+                        config.name == "compression.type" && config.value.as_deref() != Some("producer")
+                    };
+                    if result.configs.iter().any(own_codec) {
+                        self.recompressed.insert(result.resource_name.clone());
+                    }
+                }
+            }
+            AnyResponse::Fetch(response) if response.session_id != 0 => self.session_id = response.session_id,
+            _ => {}
+        }
+    }
+
+    /// What a broker did, in a form that must be the same for both.
+    pub(crate) fn normal(&mut self, request: &AnyRequest, outcome: Outcome) -> String {
+        match outcome {
+            Outcome::Closed => "the connection is closed".to_owned(),
+            Outcome::Silent => "there is no answer".to_owned(),
+            Outcome::Answer(mut response) => {
+                if let (AnyRequest::CreateTopics(request), AnyResponse::CreateTopics(response)) =
+                    (request, &mut response)
+                    && request.validate_only
+                {
+                    // Nothing has this id, and nothing will.
+                    response.topics.iter_mut().for_each(|topic| topic.topic_id.0 = topic.topic_id.0.min(1));
+                }
+                self.rename(&mut response);
+                format!("{response:#?}")
+            }
+        }
+    }
+
+    fn number(&mut self, kind: Kind, id: u128) -> u128 {
+        let next = 1 + self.numbered.keys().filter(|(known, _)| *known == kind).count() as u128;
+        *self.numbered.entry((kind, id)).or_insert(next)
+    }
+
+    fn rename_topic(&mut self, id: &mut Uuid) {
+        if !matches!(id.0, 0 | 1 | 0xdead_beef) {
+            *id = Uuid(self.number(Kind::Topic, id.0));
+        }
+    }
+
+    fn rename(&mut self, response: &mut AnyResponse) {
+        match response {
+            AnyResponse::ApiVersions(response) => {
+                response.throttle_time_ms = 0;
+                response.api_keys.retain(|api| ApiKey::from_number(api.api_key).is_some());
+                response.supported_features.clear();
+                response.finalized_features.clear();
+                response.finalized_features_epoch = -1;
+            }
+            AnyResponse::Metadata(response) => {
+                response.throttle_time_ms = 0;
+                response.cluster_id = response.cluster_id.take().map(|_| "a cluster".to_owned());
+                for broker in &mut response.brokers {
+                    (broker.host, broker.port) = (String::new(), 0);
+                }
+                response.topics.retain(|topic| topic.name.as_deref().is_none_or(is_shared));
+                response.topics.sort_by(|a, b| (&a.name, a.topic_id.0).cmp(&(&b.name, b.topic_id.0)));
+                for topic in &mut response.topics {
+                    self.rename_topic(&mut topic.topic_id);
+                    topic.partitions.sort_by_key(|partition| partition.partition_index);
+                }
+            }
+            AnyResponse::CreateTopics(response) => {
+                response.throttle_time_ms = 0;
+                response.topics.sort_by(|a, b| a.name.cmp(&b.name));
+                for topic in &mut response.topics {
+                    self.rename_topic(&mut topic.topic_id);
+                    if let Some(configs) = &mut topic.configs {
+                        configs.sort_by(|a, b| a.name.cmp(&b.name));
+                        for config in
+                            configs.iter_mut().filter(|config| differences::SET_BY_KAFKA == config.name)
+                        {
+                            config.config_source = 5;
+                        }
+                    }
+                }
+            }
+            AnyResponse::DeleteTopics(response) => {
+                response.throttle_time_ms = 0;
+                for topic in &mut response.responses {
+                    self.rename_topic(&mut topic.topic_id);
+                }
+                response.responses.sort_by(|a, b| {
+                    (&a.name, a.topic_id.0, a.error_code).cmp(&(&b.name, b.topic_id.0, b.error_code))
+                });
+            }
+            AnyResponse::CreatePartitions(response) => {
+                response.throttle_time_ms = 0;
+                response.results.sort_by(|a, b| a.name.cmp(&b.name));
+            }
+            AnyResponse::DescribeConfigs(response) => {
+                response.throttle_time_ms = 0;
+                response.results.sort_by(|a, b| {
+                    (a.resource_type, &a.resource_name).cmp(&(b.resource_type, &b.resource_name))
+                });
+                for result in &mut response.results {
+                    result.configs.sort_by(|a, b| a.name.cmp(&b.name));
+                    // What a property means is told in our own words.
+                    for config in &mut result.configs {
+                        config.documentation = config.documentation.take().map(|_| "words".to_owned());
+                        if config.name == differences::SET_BY_KAFKA && config.config_source == 3 {
+                            config.config_source = 5;
+                            config.synonyms.retain(|synonym| synonym.source != 3);
+                        }
+                    }
+                }
+            }
+            AnyResponse::AlterConfigs(response) => {
+                response.throttle_time_ms = 0;
+                response.responses.sort_by(|a, b| {
+                    (a.resource_type, &a.resource_name).cmp(&(b.resource_type, &b.resource_name))
+                });
+            }
+            AnyResponse::IncrementalAlterConfigs(response) => {
+                response.throttle_time_ms = 0;
+                response.responses.sort_by(|a, b| {
+                    (a.resource_type, &a.resource_name).cmp(&(b.resource_type, &b.resource_name))
+                });
+            }
+            AnyResponse::DescribeTopicPartitions(response) => {
+                response.throttle_time_ms = 0;
+                response.topics.retain(|topic| topic.name.as_deref().is_none_or(is_shared));
+                response.topics.iter_mut().for_each(|topic| self.rename_topic(&mut topic.topic_id));
+            }
+            AnyResponse::DescribeCluster(response) => {
+                response.throttle_time_ms = 0;
+                response.cluster_id.clear();
+                for broker in &mut response.brokers {
+                    (broker.host, broker.port) = (String::new(), 0);
+                }
+            }
+            AnyResponse::DescribeLogDirs(response) => {
+                response.throttle_time_ms = 0;
+                for directory in &mut response.results {
+                    (directory.total_bytes, directory.usable_bytes) = (-1, -1);
+                    directory.log_dir.clear();
+                    directory.topics.retain(|topic| is_shared(&topic.name));
+                    directory.topics.sort_by(|a, b| a.name.cmp(&b.name));
+                    for topic in &mut directory.topics {
+                        topic.partitions.sort_by_key(|partition| partition.partition_index);
+                        if self.recompressed.contains(&topic.name) {
+                            topic
+                                .partitions
+                                .iter_mut()
+                                .for_each(|part| part.partition_size = part.partition_size.min(1));
+                        }
+                    }
+                }
+            }
+            AnyResponse::FindCoordinator(response) => {
+                response.throttle_time_ms = 0;
+                if response.port > 0 {
+                    (response.host, response.port) = (String::new(), 0);
+                }
+                for coordinator in response.coordinators.iter_mut().filter(|coordinator| coordinator.port > 0)
+                {
+                    (coordinator.host, coordinator.port) = (String::new(), 0);
+                }
+            }
+            AnyResponse::InitProducerId(response) => {
+                response.throttle_time_ms = 0;
+                if let Ok(id) = u128::try_from(response.producer_id) {
+                    response.producer_id = i64::try_from(self.number(Kind::Producer, id)).unwrap_or(i64::MAX);
+                }
+            }
+            AnyResponse::Produce(response) => {
+                response.throttle_time_ms = 0;
+                for topic in &mut response.responses {
+                    self.rename_topic(&mut topic.topic_id);
+                    topic.partition_responses.sort_by_key(|partition| partition.index);
+                    for partition in &mut topic.partition_responses {
+                        partition.log_append_time_ms = partition.log_append_time_ms.min(1);
+                        for error in &mut partition.record_errors {
+                            error.batch_index_error_message =
+                                error.batch_index_error_message.take().map(without_bounds);
+                        }
+                    }
+                }
+                // Kafka gathers the answers in a map.
+                response.responses.sort_by(|a, b| (&a.name, a.topic_id.0).cmp(&(&b.name, b.topic_id.0)));
+            }
+            AnyResponse::Fetch(response) => self.rename_fetch(response),
+            AnyResponse::ListOffsets(response) => {
+                response.throttle_time_ms = 0;
+                // Kafka gathers these answers in a map, too.
+                response.topics.sort_by(|a, b| a.name.cmp(&b.name));
+                for topic in &mut response.topics {
+                    topic.partitions.sort_by_key(|partition| partition.partition_index);
+                }
+            }
+            AnyResponse::OffsetForLeaderEpoch(response) => response.throttle_time_ms = 0,
+            AnyResponse::DeleteRecords(response) => {
+                response.throttle_time_ms = 0;
+                response.topics.sort_by(|a, b| a.name.cmp(&b.name));
+                for topic in &mut response.topics {
+                    topic.partitions.sort_by_key(|partition| partition.partition_index);
+                }
+            }
+            AnyResponse::ListPartitionReassignments(response) => response.throttle_time_ms = 0,
+        }
+    }
+
+    fn rename_fetch(&mut self, response: &mut FetchResponse) {
+        response.throttle_time_ms = 0;
+        if let Ok(id @ 1..) = u128::try_from(response.session_id) {
+            response.session_id = i32::try_from(self.number(Kind::Session, id)).unwrap_or(i32::MAX);
+        }
+        for topic in &mut response.responses {
+            let id = topic.topic_id;
+            let recompressed =
+                self.recompressed.iter().any(|name| *name == topic.topic || self.topic_id(name) == id);
+            self.rename_topic(&mut topic.topic_id);
+            for partition in &mut topic.partitions {
+                if let Some(records) = &mut partition.records {
+                    let bytes: Vec<u8> = records.0.iter().flat_map(|chunk| chunk.iter().copied()).collect();
+                    *records = Records(shown_batches(&bytes, recompressed));
+                }
+            }
+        }
+    }
+}
+
+/// Kafka keeps the state of its coordinators in topics that Kohort has no use for yet.
+fn is_shared(topic: &str) -> bool {
+    !["__consumer_offsets", "__transaction_state", "__share_group_state"].contains(&topic)
+}
+
+/// A refusal of a timestamp without the bounds, which move with the clock.
+fn without_bounds(message: String) -> String {
+    match message.split_once(" within [") {
+        Some((front, _)) => format!("{front} within bounds"),
+        None => message,
+    }
+}
+
+/// The batches as text, without what differs by nature: producer ids, the broker's time, and so the checksum.
+///
+/// No two compressors give the same bytes; where the broker has compressed, the records count.
+fn shown_batches(mut bytes: &[u8], recompressed: bool) -> Vec<Bytes> {
+    let mut shown = Vec::new();
+    while let Ok(header) = BatchHeader::parse(bytes)
+        && let Some(batch) = bytes.get(..header.size())
+    {
+        let compressed = recompressed && header.attributes.codec_id() != 0;
+        let named = BatchHeader {
+            producer_id: header.producer_id.min(0),
+            crc: 0,
+            max_timestamp: if header.attributes.0 & 8 == 0 { header.max_timestamp } else { 0 },
+            batch_length: if compressed { 0 } else { header.batch_length },
+            ..header
+        };
+        let content = if compressed {
+            shown_records(batch)
+        } else {
+            format!("{:08x}", batch::crc_of(batch.get(HEADER_LEN..).unwrap_or_default()))
+        };
+        shown.push(format!("{named:?} {content}").into());
+        bytes = &bytes[batch.len()..];
+    }
+    if !bytes.is_empty() {
+        shown.push(differences::PART_OF_A_BATCH.into());
+    }
+    shown
+}
+
+fn shown_records(batch: &[u8]) -> String {
+    let mut text = String::new();
+    let mut records = RecordCursor::new(&Bytes::copy_from_slice(batch)).expect("a batch that can be read");
+    while let Some(record) = records.next_record() {
+        text.push_str(&format!("{:?}", record.expect("a record that can be read")));
+    }
+    text
+}

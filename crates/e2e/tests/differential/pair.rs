@@ -1,0 +1,301 @@
+//! A Kafka and a Kohort that are asked the same.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use e2e::kafka::Kafka;
+use e2e::kohort::{Kohort, Options};
+use wire::{AnyRequest, AnyResponse, ApiKey, RequestHeader};
+
+use crate::differences::{self, Answered};
+use crate::names::Names;
+
+/// How long a broker may take to answer; reached only when it does not answer at all.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long Kafka may take until what it has accepted is seen by all its parts.
+const SETTLED_WITHIN: Duration = Duration::from_secs(10);
+
+/// What a broker did with a request.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Answer(AnyResponse),
+    /// It closed the connection, as Kafka does with what it cannot read.
+    Closed,
+    /// It said nothing for [`ANSWER_WITHIN`].
+    Silent,
+}
+
+/// Both brokers, and what was found so far.
+pub(crate) struct Pair {
+    kafka: Peer,
+    kohort: Peer,
+    asked: usize,
+    found: Vec<String>,
+    /// Kafka did not come to agree once; it is not waited for again.
+    unsettled: bool,
+    excused: Vec<&'static str>,
+    _processes: (Kafka, Kohort),
+}
+
+/// One broker and a connection to it.
+pub(crate) struct Peer {
+    address: String,
+    stream: Option<TcpStream>,
+    correlation_id: i32,
+    pub(crate) names: Names,
+}
+
+impl Pair {
+    /// Starts both with the same settings.
+    pub(crate) fn start() -> Self {
+        // Records are older here than either would keep them, and neither may clean up while they are compared.
+        let settings = [
+            ("log.retention.ms", "-1"),
+            ("log.retention.check.interval.ms", "3600000"),
+            ("log.cleaner.enable", "false"),
+        ];
+        let kafka = Kafka::start_with(&settings).expect("start Kafka");
+        let options =
+            settings.iter().fold(Options::default(), |options, (name, value)| options.set(name, value));
+        let kohort = Kohort::start(options).expect("start Kohort");
+        let mut pair = Self {
+            kafka: Peer::new(kafka.bootstrap()),
+            kohort: Peer::new(kohort.bootstrap()),
+            asked: 0,
+            found: Vec::new(),
+            unsettled: false,
+            excused: Vec::new(),
+            _processes: (kafka, kohort),
+        };
+        pair.wait_for_kafkas_coordinator();
+        pair.wait_for_kafkas_producer_ids();
+        pair
+    }
+
+    /// Sends the request that `build` makes to both and compares what they do with it.
+    ///
+    /// `build` is called once for each broker, with the names of its own ids.
+    pub(crate) fn ask(&mut self, what: &str, version: i16, build: impl Fn(&Names) -> AnyRequest) {
+        self.asked += 1;
+        let request = build(&self.kohort.names);
+        let of_kafka = self.kafka.ask(version, &build(&self.kafka.names));
+        let of_kohort = self.kohort.ask(version, &request);
+        let kafka = self.kafka.names.normal(&request, of_kafka);
+        let kohort = self.kohort.names.normal(&request, of_kohort);
+        if kafka != kohort {
+            self.judge(what, version, &request, &kafka, &kohort);
+        }
+        if changes_topics(&request, version) {
+            self.settle();
+        }
+    }
+
+    /// Sends a request that is not answered; an error shows only in a closed connection.
+    pub(crate) fn tell(&mut self, version: i16, build: impl Fn(&Names) -> AnyRequest) {
+        for peer in [&mut self.kafka, &mut self.kohort] {
+            let request = build(&peer.names);
+            peer.send(version, &request);
+        }
+    }
+
+    /// Sends raw bytes behind a size prefix on a new connection: both must answer, or both must close.
+    pub(crate) fn ask_raw(&mut self, what: &str, frame: &[u8]) {
+        self.asked += 1;
+        let [kafka, kohort] = [&mut self.kafka, &mut self.kohort].map(|peer| {
+            peer.stream = None;
+            let mut bytes = u32::try_from(frame.len()).expect("a small frame").to_be_bytes().to_vec();
+            bytes.extend_from_slice(frame);
+            peer.write(&bytes);
+            let answer = peer.read_frame();
+            peer.stream = None;
+            answer
+        });
+        let same = match (&kafka, &kohort) {
+            (Ok(_), Ok(_)) => true,
+            (Err(kafka), Err(kohort)) => std::mem::discriminant(kafka) == std::mem::discriminant(kohort),
+            _ => false,
+        };
+        if !same {
+            self.found.push(format!("{what}: Kafka {kafka:?}, Kohort {kohort:?}"));
+        }
+    }
+
+    /// Fails if anything differed that is not excused.
+    pub(crate) fn finish(self) {
+        println!("{} requests compared, {} differences", self.asked, self.found.len());
+        self.excused.iter().for_each(|reason| println!("excused: {reason}"));
+        assert!(self.found.is_empty(), "{} differences:\n\n{}", self.found.len(), self.found.join("\n\n"));
+    }
+
+    fn judge(&mut self, what: &str, version: i16, request: &AnyRequest, kafka: &str, kohort: &str) {
+        if let Some(reason) =
+            differences::reason(&Answered { request, version, names: &self.kohort.names, kafka, kohort })
+        {
+            if !self.excused.contains(&reason) {
+                self.excused.push(reason);
+            }
+            return;
+        }
+        let mut text = format!("{what}, {} v{version}\n{request:?}\n", request.api().name());
+        for line in differing_lines(kafka, kohort) {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        println!("{text}");
+        self.found.push(text);
+    }
+
+    /// Waits until Kafka's broker has seen what its controller accepted: until then it answers from the past.
+    fn settle(&mut self) {
+        let begun = Instant::now();
+        for (version, request) in crate::scripts::whole_state() {
+            loop {
+                let [kafka, kohort] = [&mut self.kafka, &mut self.kohort].map(|peer| {
+                    let request = request(&peer.names);
+                    let outcome = peer.ask(version, &request);
+                    peer.names.normal(&request, outcome)
+                });
+                let names = &self.kohort.names;
+                let request = request(names);
+                let answered = Answered { request: &request, version, names, kafka: &kafka, kohort: &kohort };
+                if kafka == kohort || differences::reason(&answered).is_some() {
+                    break;
+                }
+                if self.unsettled || begun.elapsed() > SETTLED_WITHIN {
+                    self.unsettled = true;
+                    self.judge("the state after a change", version, &request, &kafka, &kohort);
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+
+    /// Kafka names a coordinator only once it has made its offsets topic, which the first question starts.
+    fn wait_for_kafkas_coordinator(&mut self) {
+        let begun = Instant::now();
+        loop {
+            let outcome = self.kafka.ask(0, &crate::requests::find_group("g"));
+            if let Outcome::Answer(AnyResponse::FindCoordinator(answer)) = outcome
+                && answer.error_code == 0
+            {
+                return;
+            }
+            assert!(begun.elapsed() < SETTLED_WITHIN, "Kafka names no coordinator");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Kafka's broker asks its controller for producer ids when the first is wanted, and says "loading" meanwhile.
+    fn wait_for_kafkas_producer_ids(&mut self) {
+        let begun = Instant::now();
+        let request = crate::requests::init_producer(None, -1, -1);
+        loop {
+            let outcome = self.kafka.ask(0, &request);
+            if matches!(outcome, Outcome::Answer(AnyResponse::InitProducerId(answer)) if answer.error_code == 0)
+            {
+                break;
+            }
+            assert!(begun.elapsed() < SETTLED_WITHIN, "Kafka gives no producer id");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        // So that the n-th id is the n-th at both.
+        self.kohort.ask(0, &request);
+    }
+}
+
+fn changes_topics(request: &AnyRequest, version: i16) -> bool {
+    match request {
+        AnyRequest::Metadata(request) => request.allow_auto_topic_creation || version < 4,
+        AnyRequest::CreateTopics(request) => !request.validate_only,
+        AnyRequest::CreatePartitions(request) => !request.validate_only,
+        AnyRequest::AlterConfigs(request) => !request.validate_only,
+        AnyRequest::IncrementalAlterConfigs(request) => !request.validate_only,
+        AnyRequest::DeleteTopics(_) => true,
+        _ => false,
+    }
+}
+
+fn differing_lines(kafka: &str, kohort: &str) -> Vec<String> {
+    let (kafka, kohort): (Vec<&str>, Vec<&str>) = (kafka.lines().collect(), kohort.lines().collect());
+    let same_front = kafka.iter().zip(&kohort).take_while(|(a, b)| a == b).count();
+    let (kafka, kohort) = (&kafka[same_front..], &kohort[same_front..]);
+    let same_back = kafka.iter().rev().zip(kohort.iter().rev()).take_while(|(a, b)| a == b).count();
+    let show = |side: &str, lines: &[&str]| {
+        let shown = &lines[..lines.len() - same_back];
+        shown.iter().take(120).map(|line| format!("  {side} {line}")).collect::<Vec<_>>()
+    };
+    [show("kafka ", kafka), show("kohort", kohort)].concat()
+}
+
+impl Peer {
+    fn new(address: String) -> Self {
+        Self { address, stream: None, correlation_id: 0, names: Names::default() }
+    }
+
+    fn ask(&mut self, version: i16, request: &AnyRequest) -> Outcome {
+        self.send(version, request);
+        match self.read_frame() {
+            Ok(frame) => {
+                let (correlation_id, response) = wire::decode_any_response(frame, request.api(), version)
+                    .expect("a reply that can be read");
+                assert_eq!(correlation_id, self.correlation_id, "replies come in order");
+                self.names.learn(&response);
+                Outcome::Answer(response)
+            }
+            Err(outcome) => {
+                self.stream = None;
+                outcome
+            }
+        }
+    }
+
+    fn send(&mut self, version: i16, request: &AnyRequest) {
+        self.correlation_id += 1;
+        let header = RequestHeader {
+            api: request.api(),
+            version,
+            correlation_id: self.correlation_id,
+            client_id: Some("differential".to_owned()),
+        };
+        let frame = wire::encode_any_request(&header, request).into_bytes();
+        self.write(&frame);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let stream = self.stream.get_or_insert_with(|| {
+            let stream = TcpStream::connect(&self.address).expect("connect");
+            stream.set_nodelay(true).expect("set nodelay");
+            stream.set_read_timeout(Some(ANSWER_WITHIN)).expect("set a timeout");
+            stream
+        });
+        // A broker may close before it has read everything; that shows when its answer is read.
+        let _ = stream.write_all(bytes);
+    }
+
+    /// The next frame without its size, or what the broker did instead of sending one.
+    fn read_frame(&mut self) -> Result<Bytes, Outcome> {
+        let stream = self.stream.as_mut().expect("something was written");
+        let mut size = [0; 4];
+        read_all(stream, &mut size)?;
+        let mut frame = vec![0; usize::try_from(u32::from_be_bytes(size)).expect("a size")];
+        read_all(stream, &mut frame)?;
+        Ok(frame.into())
+    }
+}
+
+fn read_all(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<(), Outcome> {
+    stream.read_exact(buffer).map_err(|error| match error.kind() {
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Outcome::Closed,
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Outcome::Silent,
+        _ => panic!("read from a broker: {error}"),
+    })
+}
+
+/// The newest version of an API.
+pub(crate) fn newest(api: ApiKey) -> i16 {
+    *api.versions().end()
+}

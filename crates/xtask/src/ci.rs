@@ -1,0 +1,136 @@
+//! `cargo xtask ci` and `cargo xtask quick`.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+use e2e::checkout;
+
+use crate::setup;
+use crate::steps::Steps;
+
+/// Crates whose tests need nothing but a disk.
+const QUICK: [&str; 4] = ["coordination", "batch", "wire", "store"];
+
+/// What can be known in a few minutes.
+pub(crate) fn quick() -> Result<ExitCode> {
+    let mut steps = Steps::new(&[])?;
+    steps.command("format", 2, cargo().args(["fmt", "--all", "--check"]));
+    steps.command(
+        "lints",
+        20,
+        cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    );
+    let mut test = cargo();
+    test.arg("test");
+    for package in QUICK {
+        test.args(["--package", package]);
+    }
+    steps.command("tests of the pure crates and the store", 15, &mut test);
+    Ok(steps.finish())
+}
+
+/// The suites against the release build, and the minutes that each may take.
+const SUITES: [(&str, u64, &str); 7] = [
+    ("hostile bytes", 5, "hostile"),
+    ("disks that fail", 5, "disk"),
+    ("operations", 5, "operations"),
+    ("Kafka's own tools", 8, "kafka_tools"),
+    ("crashes", 8, "crash"),
+    ("differential test against a real Kafka", 10, "differential"),
+    ("real clients", 12, "clients"),
+];
+
+/// How long each fuzz target runs in CI; the long runs are made by hand.
+const FUZZ_SECONDS: u32 = 20;
+
+/// Fuzzes alone, for as long as is asked for with `--seconds`.
+pub(crate) fn fuzz_alone(arguments: &[String]) -> Result<ExitCode> {
+    let seconds = match arguments {
+        [] => FUZZ_SECONDS,
+        [flag, seconds] if flag == "--seconds" => seconds.parse().context("read --seconds")?,
+        _ => bail!("usage: cargo xtask fuzz [--seconds N]"),
+    };
+    let mut steps = Steps::new(&[])?;
+    fuzz(&mut steps, seconds);
+    Ok(steps.finish())
+}
+
+/// Measures Kohort beside Kafka; `--quick` only looks, without it docs/benchmarks.md is written.
+pub(crate) fn bench(arguments: &[String]) -> Result<ExitCode> {
+    let mut steps = Steps::new(&[])?;
+    steps.run("setup", setup::prepare);
+    steps.command("release build", 20, cargo().args(["build", "--release", "--package", "kohort"]));
+    let mut command = cargo();
+    command.args(["run", "--release", "--package", "e2e", "--example", "side_by_side", "--"]).args(arguments);
+    command.env("KOHORT_BIN", checkout::target().join("release/kohort"));
+    steps.command("side by side", 60, &mut command);
+    Ok(steps.finish())
+}
+
+/// Everything, or the steps whose names contain one of `wanted`.
+///
+/// The budgets are bounds for a cold machine of two cores, not what the steps usually take.
+pub(crate) fn all(wanted: &[String]) -> Result<ExitCode> {
+    let mut steps = Steps::new(wanted)?;
+    steps.run("setup", setup::prepare);
+    steps.command("format", 2, cargo().args(["fmt", "--all", "--check"]));
+    steps.command(
+        "lints",
+        20,
+        cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    );
+    let mut docs = cargo();
+    docs.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
+    steps.command("docs", 10, &mut docs);
+    steps.command("dependency directions", 5, cargo().args(["test", "--package", "xtask"]));
+    let tests = ["test", "--workspace", "--exclude", "e2e", "--exclude", "xtask"];
+    steps.command("tests", 25, cargo().args(tests));
+    fuzz(&mut steps, FUZZ_SECONDS);
+    steps.command("release build", 20, cargo().args(["build", "--release", "--package", "kohort"]));
+    for (name, minutes, suite) in SUITES {
+        let mut command = cargo();
+        command.args(["test", "--package", "e2e", "--test", suite, "--", "--nocapture"]);
+        command.env("KOHORT_BIN", checkout::target().join("release/kohort"));
+        // What could not run counts as failed here.
+        command.env("CI", "true");
+        steps.command(name, minutes, &mut command);
+    }
+    Ok(steps.finish())
+}
+
+/// A short run of every fuzz target, where the machine has what that takes.
+fn fuzz(steps: &mut Steps, seconds: u32) {
+    let directory = checkout::root().join("fuzz");
+    let available = Command::new("cargo").args(["+nightly", "fuzz", "--version"]).output();
+    if !available.is_ok_and(|it| it.status.success()) {
+        println!(
+            "\n==> fuzzing: not run: needs a nightly toolchain and cargo-fuzz; the tests hold hostile input too"
+        );
+        return;
+    }
+    for target in fuzz_targets(&directory) {
+        let mut command = Command::new("cargo");
+        command.args(["+nightly", "fuzz", "run", "--fuzz-dir", ".", &target, "--"]);
+        command.arg(format!("-max_total_time={seconds}")).args(["-rss_limit_mb=2048", "-verbosity=0"]);
+        steps.command(
+            &format!("fuzz {target}"),
+            8 + u64::from(seconds) / 60,
+            command.current_dir(&directory),
+        );
+    }
+}
+
+fn fuzz_targets(directory: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(directory.join("fuzz_targets")).into_iter().flatten().flatten();
+    let mut targets: Vec<_> =
+        files.filter_map(|file| Some(file.path().file_stem()?.to_str()?.to_owned())).collect();
+    targets.sort();
+    targets
+}
+
+fn cargo() -> Command {
+    let mut command = Command::new("cargo");
+    command.current_dir(checkout::root());
+    command
+}

@@ -1,0 +1,62 @@
+//! Developer commands: `cargo xtask` lists them.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "these commands talk to a person at a terminal"
+)]
+
+mod ci;
+mod peers;
+mod setup;
+mod steps;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+Usage: cargo xtask COMMAND
+
+  setup    install what the tests need, by package name; quick when it is there
+  quick    format, lints and the tests of the pure crates and the store
+  ci [WORD]…
+           all that CI runs: setup, format, lints, docs, tests, real clients,
+           crashes, Kafka's own tools, hostile input; with words, only the
+           steps whose names contain one of them
+  fuzz [--seconds N]
+           each fuzz target for a while; needs a nightly toolchain and cargo-fuzz
+  bench [--quick]
+           Kohort beside Apache Kafka on this machine, into docs/benchmarks.md
+  peers [--set NAME=VALUE]… [--exec COMMAND…]
+           a real Apache Kafka 4.3 on a free port, until Ctrl-C; with --exec,
+           only while COMMAND runs, which finds it in KAFKA_BOOTSTRAP
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = match arguments.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => ("help", [].as_slice()),
+    };
+    let outcome = match command {
+        "setup" => setup::run(),
+        "quick" => ci::quick(),
+        "ci" => ci::all(rest),
+        "fuzz" => ci::fuzz_alone(rest),
+        "bench" => ci::bench(rest),
+        "peers" => peers::run(rest),
+        "help" | "--help" | "-h" => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        other => {
+            eprintln!("xtask: no command {other}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask {command}: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
