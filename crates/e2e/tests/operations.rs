@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 use batch::Codec;
 use e2e::kohort::{Kohort, Options};
 use e2e::ports::free_ports;
+use rdkafka::ClientConfig;
+use rdkafka::error::KafkaError;
+use rdkafka::producer::{BaseProducer, Producer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -480,4 +483,18 @@ fn metrics(broker: &Kohort) -> BTreeMap<String, f64> {
         assert!(samples.insert(name.to_owned(), value).is_none(), "{name} is there twice");
     }
     samples
+}
+
+#[test]
+fn a_transactional_producer_is_refused_at_once_and_in_words() {
+    let kohort = Kohort::start(Options::default()).unwrap();
+    let producer: BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", kohort.bootstrap())
+        .set("transactional.id", "payments")
+        .create()
+        .unwrap();
+    // The time only bounds the test: a client that tried again and again would use it up and say so.
+    let error = producer.init_transactions(Duration::from_secs(60)).unwrap_err();
+    let KafkaError::Transaction(error) = error else { panic!("{error:?}") };
+    assert!(!error.is_retriable(), "{error:?}");
 }

@@ -47,11 +47,29 @@ const QUICK: Scale = Scale {
     recovery_bytes: 256 << 20,
 };
 
+/// What was measured, on what.
+fn facts(tools: &Tools) -> Vec<(&'static str, String)> {
+    let first = |path: &str, name: &str| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("unknown");
+        line.trim_start_matches([':', ' ', '\t']).to_owned()
+    };
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    vec![
+        ("Cores, shared with the load", cores.to_string()),
+        ("Processor", first("/proc/cpuinfo", "model name")),
+        ("Memory", first("/proc/meminfo", "MemTotal")),
+        ("Kernel", first("/proc/sys/kernel/osrelease", "")),
+        ("Apache Kafka", tools.kafka_version()),
+        ("Load", "librdkafka's rdkafka_performance -s 1024 -a -1, Kafka's ProducerPerformance --record-size 1024 acks=all, one partition each".to_owned()),
+    ]
+}
+
 fn main() -> Result<()> {
     let quick = std::env::args().any(|argument| argument == "--quick");
     let scale = if quick { QUICK } else { FULL };
     let tools = Tools::prepare()?;
-    let mut report = Report::new(scale);
+    let mut report = Report::new(scale, facts(&tools));
     for repetition in 1..=scale.repetitions {
         for side in [Side::Kohort, Side::Kafka] {
             println!("-- {side}, repetition {repetition} of {}", scale.repetitions);

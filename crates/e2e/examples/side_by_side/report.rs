@@ -1,6 +1,5 @@
 //! Figures gathered over repetitions, and the page made of them.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 
@@ -16,8 +15,8 @@ pub(crate) struct Report {
     rows: Vec<Row>,
     /// What only Kohort owes: what, figure, what is owed.
     alone: Vec<[String; 3]>,
-    /// Facts of the run, such as versions.
-    pub(crate) facts: BTreeMap<&'static str, String>,
+    /// What was measured, on what.
+    facts: Vec<(&'static str, String)>,
 }
 
 struct Row {
@@ -38,8 +37,8 @@ pub(crate) struct Figure {
 }
 
 impl Report {
-    pub(crate) fn new(scale: Scale) -> Self {
-        Self { scale, rows: Vec::new(), alone: Vec::new(), facts: BTreeMap::new() }
+    pub(crate) fn new(scale: Scale, facts: Vec<(&'static str, String)>) -> Self {
+        Self { scale, rows: Vec::new(), alone: Vec::new(), facts }
     }
 
     pub(crate) fn add(&mut self, figure: Figure, is_kohort: bool, value: f64) {
@@ -85,9 +84,9 @@ impl Report {
              acknowledgement means that the record is on disk; Kafka's does not. Figures are medians over \
              repetitions, with the lowest and highest beside them.\n\n",
         );
-        let _ = writeln!(text, "Repetitions: {}.", self.scale.repetitions);
+        let _ = writeln!(text, "- Repetitions: {}", self.scale.repetitions);
         for (name, fact) in &self.facts {
-            let _ = writeln!(text, "{name}: {fact}.");
+            let _ = writeln!(text, "- {name}: {fact}");
         }
         text.push('\n');
         text.push_str(&self.markdown());

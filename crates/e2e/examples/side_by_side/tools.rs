@@ -19,6 +19,16 @@ impl Tools {
         Ok(Self { performance: build_rdkafka_performance()?, jars: jars::fetch()? })
     }
 
+    /// The version in the name of the broker's jar.
+    pub(crate) fn kafka_version(&self) -> String {
+        let names = std::fs::read_dir(&self.jars).into_iter().flatten().flatten().map(|jar| jar.file_name());
+        let version = |name: std::ffi::OsString| {
+            let name = name.to_str()?.strip_prefix("kafka_2.13-")?.strip_suffix(".jar")?.to_owned();
+            Some(name)
+        };
+        names.filter_map(version).next().unwrap_or_else(|| "unknown".to_owned())
+    }
+
     /// Produces with librdkafka, 1 KiB a record, acks=all; records per second.
     pub(crate) fn rdkafka_produce(&self, bootstrap: &str, topic: &str, records: u64) -> Result<f64> {
         let mut command = self.rdkafka(bootstrap, topic, records);
