@@ -293,6 +293,10 @@ impl Pass<'_> {
         for segment in group {
             for_each_batch(self.log, segment, &mut |header, batch| {
                 match self.fate(header, batch)? {
+                    // A mark that an earlier compaction left is worth nothing between other batches.
+                    Fate::Kept if header.records_count == 0 && group.len() > 1 => {
+                        last_dropped = Some(*header)
+                    }
                     Fate::Kept => output.push(header, batch)?,
                     Fate::Rewritten(batch) => {
                         changed = true;

@@ -248,9 +248,14 @@ impl PartitionLog {
         // Whoever replaces or removes segment files waits until this read has ended.
         let _files = self.files.read();
         let mut offset = offset;
+        // Batches without records are passed over: librdkafka takes an answer that holds nothing else for a record
+        // that is too large, and gives up after ten of them. They are given out only where nothing follows, so that
+        // a reader gets to the end.
+        let mut emptied = None;
         loop {
             let place = self.state.lock().place(offset, max_bytes, at_least_one)?;
             match place {
+                Place::Found(found) if found.bytes == 0 => return Ok(emptied.unwrap_or(found)),
                 Place::Found(found) => return Ok(found),
                 Place::Log(pieces) => return read_log(&pieces),
                 Place::Segment { segment, hint, version } => {
@@ -268,6 +273,11 @@ impl PartitionLog {
                     if found.bytes > 0 {
                         let hint = Hint { offset: found.next_offset, base: segment.base, position };
                         self.state.lock().remember(hint, version);
+                    }
+                    if found.is_emptied() {
+                        offset = found.next_offset;
+                        emptied = Some(found);
+                        continue;
                     }
                     return Ok(found);
                 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use batch::{BatchError, BatchHeader, Batches};
 use bytes::Bytes;
 
 /// Whole batches, in order.
@@ -19,6 +20,14 @@ pub struct ReadBatches {
 impl ReadBatches {
     pub(crate) fn empty(next_offset: i64) -> Self {
         Self { chunks: Vec::new(), bytes: 0, next_offset }
+    }
+
+    /// Whether compaction has left nothing in these batches but their offsets.
+    pub(crate) fn is_emptied(&self) -> bool {
+        let has_records = |batch: Result<(BatchHeader, Bytes), BatchError>| {
+            batch.is_ok_and(|(header, _)| header.records_count > 0)
+        };
+        self.bytes > 0 && !Batches::new(&self.concat()).any(has_records)
     }
 
     /// Everything in one piece. Copies unless there is only one chunk.

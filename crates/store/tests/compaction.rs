@@ -169,6 +169,44 @@ fn tombstones_stay_for_their_time_and_then_go() {
 }
 
 #[test]
+fn a_reader_meets_no_batches_that_compaction_has_emptied_until_the_end() {
+    let disk = MemoryDisk::new();
+    let (store, _) = open(&disk, small()).unwrap();
+    let log = store.partition(key(0));
+    log.configure(PartitionConfig { segment_bytes: 300, ..config() });
+    let one = |key: &str, value: &str| {
+        let mut builder = BatchBuilder::new(0);
+        let new = NewRecord {
+            timestamp: 1,
+            key: Some(key.as_bytes()),
+            value: Some(value.as_bytes()),
+            headers: &[],
+        };
+        builder.push(&new).unwrap();
+        builder.finish().unwrap()
+    };
+    // One key, again and again, compacted each time: every pass empties what was there before.
+    for round in 0..30 {
+        for _ in 0..3 {
+            append(&store, &log, &one("same", &"x".repeat(150))).unwrap();
+        }
+        store.settle_all().unwrap();
+        store.compact(&log, &options(10 + round)).unwrap();
+    }
+    let mut offset = 0;
+    let mut reads = 0;
+    while offset < log.end_offset() {
+        let read = log.read(offset, 1, true).unwrap();
+        let batches: Vec<_> = batch::Batches::new(&read.concat()).map(Result::unwrap).collect();
+        assert!(batches.iter().all(|(header, _)| header.records_count > 0), "{batches:?}");
+        offset = read.next_offset;
+        reads += 1;
+    }
+    assert!(reads <= 5, "little is left of 90 batches, but it took {reads} reads");
+    store.close();
+}
+
+#[test]
 fn every_single_fault_during_compaction_is_survived() {
     for kind in [FaultKind::Write, FaultKind::Sync, FaultKind::Read] {
         for from_then_on in [false, true] {
