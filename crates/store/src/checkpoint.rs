@@ -120,7 +120,7 @@ pub(crate) fn start_path(dir: &Path) -> PathBuf {
 /// Nothing else knows it. To go on without it would bring deleted records back, so a file that is there and not
 /// sound is an error.
 pub(crate) fn read_start(disk: &dyn Disk, dir: &Path) -> io::Result<Option<i64>> {
-    let path = dir.join("start");
+    let path = start_path(dir);
     if let Some(numbers) = read_numbers(disk, &path)? {
         return Ok(numbers.first().copied());
     }

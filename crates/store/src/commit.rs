@@ -290,7 +290,7 @@ impl Writer {
     /// Closes the active file, if anything is in it, and leaves it to the settler.
     pub(crate) fn seal(&mut self) {
         if self.flush != Flush::Always {
-            // Recovery takes only the last file's tail for torn, so an earlier one must be whole.
+            // Only the end of the last file may be lost: the head of the next one vouches for what is durable.
             self.sync_written();
         }
         let Some(active) = self.active.take_if(|active| active.appends > 0) else { return };

@@ -295,7 +295,7 @@ impl Pass<'_> {
                 match self.fate(header, batch)? {
                     // A mark that an earlier compaction left is worth nothing between other batches.
                     Fate::Kept if header.records_count == 0 && group.len() > 1 => {
-                        last_dropped = Some(*header)
+                        last_dropped = Some(*header);
                     }
                     Fate::Kept => output.push(header, batch)?,
                     Fate::Rewritten(batch) => {
@@ -475,9 +475,9 @@ impl<'a> Output<'a> {
 /// Puts a new segment in the place of others, so that a crash leaves either these or that. After a failure it is
 /// still pending.
 fn replace_pending(log: &PartitionLog, progress: &mut Progress) -> Result<(), CompactError> {
+    let Some(Replacement { group, segment }) = &progress.pending else { return Ok(()) };
     // Whoever else removes segments takes this, too; the settler only adds behind them.
     let _files = log.files.write();
-    let Some(Replacement { group, segment }) = &progress.pending else { return Ok(()) };
     let place = |wanted: &[Segment]| {
         let state = log.state.lock();
         let at = state.segments.iter().position(|segment| Some(segment) == wanted.first());

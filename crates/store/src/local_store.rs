@@ -356,10 +356,18 @@ impl Inner {
     }
 
     fn settle_once(&self) -> Result<bool, SettleError> {
-        let _changing = self.changing_files.read();
-        let settled = self.settler.settle_once(&|| self.all_partitions());
+        let settled = {
+            let _changing = self.changing_files.read();
+            self.settler.settle_once(&|| self.all_partitions())
+        };
         match &settled {
-            Ok(_) => self.failed_attempts.store(0, Ordering::SeqCst),
+            Ok(_) => {
+                self.failed_attempts.store(0, Ordering::SeqCst);
+                if self.is_behind() && self.settler.sealed.waiting.lock().is_empty() {
+                    // All that is left is in the file in use, and who waits for it to be settled does not fill it.
+                    self.writer.lock().seal();
+                }
+            }
             Err(error) => {
                 self.failed_attempts.fetch_add(1, Ordering::SeqCst);
                 if error.is_storage_full() {

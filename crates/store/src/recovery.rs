@@ -167,7 +167,8 @@ pub(crate) fn recover(
             sealed.push(replayed);
         } else {
             if at == 0 {
-                // The files before it are gone; those that are there were asked themselves, and may have lost something.
+                // The files before it are gone. Those that are there were asked themselves, and may have lost
+                // something.
                 log_end = file.head.log_end_before;
             }
             if next.is_some() {

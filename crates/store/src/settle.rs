@@ -213,7 +213,9 @@ impl Settler {
 
     /// The first log file that has to stay because of what cannot be read.
     fn held_from(&self) -> Option<u64> {
-        let damaged = self.damaged.lock();
+        let mut damaged = self.damaged.lock();
+        // With a topic that was removed its damage is gone, too.
+        damaged.retain(|damaged| !damaged.partition.is_removed());
         let first = |damaged: &Damaged| {
             let state = damaged.partition.state.lock();
             state.unsettled.front().map(|run| run.file.first)

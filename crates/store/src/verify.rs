@@ -137,20 +137,17 @@ impl Walk<'_> {
         bases.sort_unstable();
         let mut end = i64::MIN;
         for (at, &base) in bases.iter().enumerate() {
-            let last = at + 1 == bases.len();
-            let promised = checkpoint.as_ref().and_then(|checkpoint| checkpoint.last.as_ref());
-            let promised =
-                promised.filter(|(segment, _)| segment.base == base).map(|(segment, _)| segment.bytes);
+            let settled = match checkpoint.as_ref().map(|checkpoint| &checkpoint.last) {
+                Some(Some((segment, _))) if base < segment.base => None,
+                Some(Some((segment, _))) if base == segment.base => Some(segment.bytes),
+                Some(_) => Some(0),
+                None => (at + 1 == bases.len()).then_some(0),
+            };
             if base < end {
-                let path = segment_path(dir, base, "log");
-                self.find(
-                    &path,
-                    0,
-                    &format!("begins below offset {end}, where the segment before it ends"),
-                    false,
-                );
+                let what = format!("begins below offset {end}, where the segment before it ends");
+                self.find(&segment_path(dir, base, "log"), 0, &what, settled == Some(0));
             }
-            end = self.segment(key, dir, base, promised, last)?;
+            end = self.segment(key, dir, base, settled)?;
         }
         if let Some(checkpoint) = checkpoint
             && let Some((segment, _)) = checkpoint.last
@@ -163,14 +160,11 @@ impl Walk<'_> {
     }
 
     /// Checks one segment with its indexes. Gives back the offset behind its last sound batch.
-    fn segment(
-        &mut self,
-        key: PartitionKey,
-        dir: &Path,
-        base: i64,
-        promised: Option<u64>,
-        last: bool,
-    ) -> io::Result<i64> {
+    ///
+    /// So many bytes of it are `settled`, or all if it is closed. Beyond them the settler was interrupted, and the log
+    /// still has it.
+    fn segment(&mut self, key: PartitionKey, dir: &Path, base: i64, settled: Option<u64>) -> io::Result<i64> {
+        let harmless = |position: u64| settled.is_some_and(|settled| position >= settled);
         let path = segment_path(dir, base, "log");
         let file = self.disk.open(&path, Open::Read)?;
         let size = file.size()?;
@@ -187,14 +181,12 @@ impl Walk<'_> {
             let read = file.read_at(position, &mut batch)?;
             let sound = whole.filter(|_| read == batch.len() && verify_crc(&batch).is_ok());
             let Some(header) = sound else {
-                // Beyond what was promised the settler was interrupted, and the log still has it.
-                let harmless = last && promised.is_none_or(|promised| position >= promised);
-                self.find(&path, position, "the batch is damaged", harmless);
+                self.find(&path, position, "the batch is damaged", harmless(position));
                 break;
             };
             if header.base_offset < end {
                 let what = format!("offset {} comes again after {end}", header.base_offset);
-                self.find(&path, position, &what, false);
+                self.find(&path, position, &what, harmless(position));
             }
             end = header.last_offset() + 1;
             ends_at.push((position, header.last_offset(), header.max_timestamp));
@@ -208,19 +200,19 @@ impl Walk<'_> {
             });
             position += header.size() as u64;
         }
-        if let Some(promised) = promised.filter(|promised| size < *promised) {
-            self.find(&path, size, &format!("the file ends, but {promised} bytes were settled"), false);
+        if let Some(settled) = settled.filter(|settled| size < *settled) {
+            self.find(&path, size, &format!("the file ends, but {settled} bytes were settled"), false);
         }
-        self.index(dir, base, &ends_at, last)?;
+        self.index(dir, base, &ends_at, settled.is_some())?;
         Ok(end)
     }
 
     /// Checks that every index entry names a batch that is there.
-    fn index(&mut self, dir: &Path, base: i64, batches: &[(u64, i64, i64)], last: bool) -> io::Result<()> {
+    fn index(&mut self, dir: &Path, base: i64, batches: &[(u64, i64, i64)], open: bool) -> io::Result<()> {
         for (extension, width) in [("index", INDEX_ENTRY), ("timeindex", TIME_ENTRY)] {
             let path = segment_path(dir, base, extension);
             let Ok(bytes) = read_file(self.disk, &path) else {
-                self.find(&path, 0, "the index is missing", last);
+                self.find(&path, 0, "the index is missing", open);
                 continue;
             };
             self.verified.files += 1;
@@ -242,7 +234,7 @@ impl Walk<'_> {
                     found.is_ok_and(|found| batches[found].2 == i64::from_be_bytes(timestamp))
                 };
                 if !good {
-                    self.find(&path, position, "the entry does not fit the batches", last);
+                    self.find(&path, position, "the entry does not fit the batches", open);
                     break;
                 }
             }

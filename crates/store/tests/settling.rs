@@ -68,6 +68,19 @@ fn a_batch_that_cannot_be_read_keeps_only_its_own_partition_from_being_settled()
 }
 
 #[test]
+fn a_batch_that_cannot_be_read_is_forgotten_with_its_topic() {
+    let disk = MemoryDisk::new();
+    let (store, _) = open(&disk, roomy()).unwrap();
+    append(&store, &store.partition(key(0)), &batch_of("bad", 1, 1)).unwrap();
+    let file = log_files(&disk).pop().unwrap();
+    disk.corrupt(&file, 64 + 56 + 70, b"?").unwrap();
+    store.settle_all().unwrap_err();
+    store.remove_topic(key(0).topic).unwrap();
+    store.settle_all().unwrap();
+    assert_eq!(log_files(&disk), [] as [PathBuf; 0]);
+}
+
+#[test]
 fn a_settler_that_fails_again_and_again_keeps_nobody_waiting() {
     let disk = MemoryDisk::new();
     let (store, _) = open(&disk, Options { backlog_bytes: 0, ..roomy() }).unwrap();
@@ -86,6 +99,19 @@ fn a_settler_that_fails_again_and_again_keeps_nobody_waiting() {
     store.settle_all().unwrap();
     append(&store, &log, &batch_of("b", 1, 1)).unwrap();
     assert!(waits(&store), "as long as the settler gets on, it is waited for");
+}
+
+#[test]
+fn nobody_waits_for_a_file_that_nobody_fills() {
+    let disk = MemoryDisk::new();
+    let (store, _) = open(&disk, Options { backlog_bytes: 0, ..roomy() }).unwrap();
+    let log = store.partition(key(0));
+    append(&store, &log, &batch_of("a", 1, 1)).unwrap();
+    store.seal();
+    append(&store, &log, &batch_of("b", 1, 1)).unwrap();
+    assert!(store.settle_once().unwrap());
+    assert!(store.settle_once().unwrap(), "what came meanwhile was sealed, too");
+    assert_eq!(log.settled_end(), 2);
 }
 
 #[test]
