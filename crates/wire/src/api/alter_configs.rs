@@ -32,7 +32,7 @@ message! {
         responses: Vec<AlterConfigsResourceResponse> [0+],
     }
 
-    /// What became of one resource.
+    /// What became of one resource; IncrementalAlterConfigs answers with the same.
     pub struct AlterConfigsResourceResponse {
         error_code: i16 [0+],
         error_message: Option<String> [0+, null 0+],
@@ -57,14 +57,16 @@ impl AlterConfigsRequest {
 }
 
 pub(crate) fn response(reply: reply::AlterConfigs) -> AlterConfigsResponse {
+    AlterConfigsResponse { throttle_time_ms: 0, responses: resource_responses(reply) }
+}
+
+/// What became of each resource, however its settings were changed.
+pub(super) fn resource_responses(reply: reply::AlterConfigs) -> Vec<AlterConfigsResourceResponse> {
     let resource = |(resource, error): (ConfigResource, Option<Refusal>)| AlterConfigsResourceResponse {
         error_code: refusal_number(error.as_ref()),
         error_message: refusal_message(error),
         resource_type: resource.resource_type,
         resource_name: resource.name,
     };
-    AlterConfigsResponse {
-        throttle_time_ms: 0,
-        responses: reply.resources.into_iter().map(resource).collect(),
-    }
+    reply.resources.into_iter().map(resource).collect()
 }

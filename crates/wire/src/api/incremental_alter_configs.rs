@@ -1,9 +1,9 @@
 //! IncrementalAlterConfigs (44): changes settings one by one.
 
 use coordination::op::{self, ConfigChanges, ConfigOperation, ConfigResource, Op};
-use coordination::reply::{self, Refusal};
+use coordination::reply;
 
-use crate::api::{refusal_message, refusal_number};
+use crate::api::alter_configs::{AlterConfigsResourceResponse, resource_responses};
 use crate::message::message;
 
 message! {
@@ -31,14 +31,6 @@ message! {
     pub struct IncrementalAlterConfigsResponse {
         throttle_time_ms: i32 [0+],
         responses: Vec<AlterConfigsResourceResponse> [0+],
-    }
-
-    /// What became of one resource.
-    pub struct AlterConfigsResourceResponse {
-        error_code: i16 [0+],
-        error_message: Option<String> [0+, null 0+],
-        resource_type: i8 [0+],
-        resource_name: String [0+],
     }
 }
 
@@ -69,14 +61,5 @@ fn operation(number: i8) -> Result<ConfigOperation, i8> {
 }
 
 pub(crate) fn response(reply: reply::AlterConfigs) -> IncrementalAlterConfigsResponse {
-    let resource = |(resource, error): (ConfigResource, Option<Refusal>)| AlterConfigsResourceResponse {
-        error_code: refusal_number(error.as_ref()),
-        error_message: refusal_message(error),
-        resource_type: resource.resource_type,
-        resource_name: resource.name,
-    };
-    IncrementalAlterConfigsResponse {
-        throttle_time_ms: 0,
-        responses: reply.resources.into_iter().map(resource).collect(),
-    }
+    IncrementalAlterConfigsResponse { throttle_time_ms: 0, responses: resource_responses(reply) }
 }
