@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordination::ids::{PartitionKey, TopicId};
 use coordination::settings::{Settings, TopicConfig};
 use store::{CompactOptions, PartitionConfig, PartitionLog};
 
-use crate::{Inner, now_ms};
+use crate::admin::CATALOG_PARTITION;
+use crate::{Inner, groups, now_ms};
 
 /// Memory that one key takes while a log is compacted.
 const KEY_BYTES: usize = 50;
@@ -22,7 +22,8 @@ pub(crate) async fn compact_all(inner: &Arc<Inner>) {
         return;
     }
     let now_ms = now_ms();
-    let mut due = vec![(own_log(inner), options(&settings, &settings.topic_defaults(), now_ms))];
+    let own = options(&settings, &settings.topic_defaults(), now_ms);
+    let mut due: Vec<_> = own_logs(inner).into_iter().map(|log| (log, own)).collect();
     for topic in inner.topics.all() {
         if topic.config.cleanup_policy.compact {
             let options = options(&settings, &topic.config, now_ms);
@@ -51,11 +52,13 @@ pub(crate) async fn compact_all(inner: &Arc<Inner>) {
     let _ = work.await;
 }
 
-/// The log of the broker's own records, set up to be compacted.
-pub(crate) fn own_log(inner: &Inner) -> Arc<PartitionLog> {
-    let log = inner.store.partition(PartitionKey { topic: TopicId::KOHORT, partition: 0 });
-    log.configure(PartitionConfig { segment_bytes: OWN_SEGMENT_BYTES, ..PartitionConfig::default() });
-    log
+/// The logs of the broker's own records, the catalog's and the groups', set up to be compacted.
+pub(crate) fn own_logs(inner: &Inner) -> [Arc<PartitionLog>; 2] {
+    [CATALOG_PARTITION, groups::OWN_PARTITION].map(|partition| {
+        let log = inner.store.partition(partition);
+        log.configure(PartitionConfig { segment_bytes: OWN_SEGMENT_BYTES, ..PartitionConfig::default() });
+        log
+    })
 }
 
 fn options(settings: &Settings, config: &TopicConfig, now_ms: i64) -> CompactOptions {

@@ -3,13 +3,14 @@
 //! [`Broker::start`] recovers from a store and gives a [`rail::Rail`]; every op goes to the file of its name. The
 //! catalog of topics lives in [`admin`]; after its records are durable it tells [`topics::Topics`], where requests
 //! find partitions: read [`topics`], [`partition`], then `produce` and `fetch`. Produce waits for the disk, fetch
-//! for the end of a log to move, and housekeeping for its time.
+//! for the end of a log to move, and housekeeping for its time. Consumer groups are in `groups`.
 
 pub mod admin;
 mod compaction;
 mod delete_records;
 mod fetch;
 mod fetch_session;
+mod groups;
 mod housekeeping;
 mod leader_epoch;
 mod list_offsets;
@@ -29,8 +30,10 @@ use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use coordination::catalog::TOPIC_NAME_OF_OFFSETS;
 use coordination::error_code::ErrorCode;
-use coordination::ids::TopicId;
+use coordination::group::{Event, Identity};
+use coordination::ids::{OrgId, TopicId};
 use coordination::op::Op;
 use coordination::settings::Settings;
 use rail::{Answer, Carrier, Rail};
@@ -38,6 +41,7 @@ use store::LocalStore;
 
 use admin::{Admin, Follower, RecordLogError};
 use fetch_session::FetchSessions;
+use groups::Groups;
 use read_budget::{READ_BYTES_MAX, ReadBudget};
 use topics::{TopicSpec, Topics};
 
@@ -59,10 +63,14 @@ pub enum StartError {
     /// A new data directory could not be given its identity.
     #[error("store the cluster id: {0}")]
     ClusterId(ErrorCode),
+    /// The topic of the groups could not be made.
+    #[error("make the topic __consumer_offsets: {0}")]
+    OffsetsTopic(ErrorCode),
 }
 
 impl Broker {
-    /// Recovers what the store holds and begins to work. The broker is ready when this returns.
+    /// Recovers what the store holds and begins to work. The broker is ready when this returns; groups are loaded
+    /// in the background, and answer that they are until then.
     ///
     /// Starts the store's threads. Must be called within a tokio runtime, which housekeeping then runs on.
     ///
@@ -72,28 +80,38 @@ impl Broker {
         store.start();
         let topics = Arc::new(Topics::new(Arc::clone(&store)));
         let limits = Arc::new(Limits::new(&settings));
-        let follower = Arc::new(Following { topics: Arc::clone(&topics), limits: Arc::clone(&limits) });
+        let groups = Groups::new(&store, Arc::clone(&topics), &settings);
+        let follower = Arc::new(Following {
+            topics: Arc::clone(&topics),
+            limits: Arc::clone(&limits),
+            groups: Arc::clone(&groups),
+        });
         let admin = Admin::recover(Arc::clone(&store), settings, follower)?;
         admin.ensure_cluster_id().await.map_err(StartError::ClusterId)?;
+        admin.ensure_offsets_topic(OrgId::DEFAULT).await.map_err(StartError::OffsetsTopic)?;
         let inner = Arc::new(Inner {
             store,
             topics,
             limits,
             admin,
+            groups,
             sessions: Mutex::default(),
             read_budget: ReadBudget::new(READ_BYTES_MAX),
             metrics: Metrics::default(),
             draining: watch::Sender::new(false),
             started: Instant::now(),
         });
-        compaction::own_log(&inner);
-        let housekeeping = Mutex::new(housekeeping::start(&inner));
-        Ok(Arc::new(Self { inner, housekeeping }))
+        compaction::own_logs(&inner);
+        let mut housekeeping = housekeeping::start(&inner);
+        housekeeping.push(inner.groups.start());
+        Ok(Arc::new(Self { inner, housekeeping: Mutex::new(housekeeping) }))
     }
 
-    /// From now on a fetch is answered with what is there: those that wait for more would hold up the end.
+    /// From now on nobody waits for long: a fetch is answered with what is there, and members that wait for their
+    /// group are told that this is not its coordinator any more (16), as Kafka does. They would hold up the end.
     pub fn drain(&self) {
         self.inner.draining.send_replace(true);
+        self.inner.groups.drain();
     }
 
     /// Ends housekeeping, makes durable what waits, and closes the store. Ops after this are refused by the store.
@@ -105,6 +123,7 @@ impl Broker {
             // Once it has ended it holds the store, and with it the directory's lock, no longer.
             let _ = task.await;
         }
+        self.inner.groups.shutdown().await;
         let store = Arc::clone(&self.inner.store);
         // A panic there has been reported by its thread; there is nothing left to do here.
         let _ = tokio::task::spawn_blocking(move || store.close()).await;
@@ -113,6 +132,7 @@ impl Broker {
     /// Adds what the broker counts to `registry`.
     pub fn register_metrics(&self, registry: &mut Registry) {
         self.inner.metrics.register(&self.inner.topics, registry);
+        self.inner.groups.register_metrics(registry);
     }
 
     /// The topics there are.
@@ -130,6 +150,16 @@ impl Broker {
         &self.inner.store
     }
 
+    /// The last rebalances of a group, the oldest first; none if there is no such group, or it is being loaded.
+    pub fn group_events(&self, org: OrgId, group: &str) -> Vec<Event> {
+        self.inner.groups.events(org, group)
+    }
+
+    /// What is known of a group beside Kafka's formats: its id, and when it was first seen.
+    pub fn group_identity(&self, org: OrgId, group: &str) -> Option<Identity> {
+        self.inner.groups.identity(org, group)
+    }
+
     /// Runs retention, compaction and the expiry of producers now instead of at their times.
     pub async fn clean(&self) {
         housekeeping::retain(&self.inner).await;
@@ -140,7 +170,7 @@ impl Broker {
 impl Rail for Broker {
     fn call(&self, carrier: &Carrier, op: Op) -> Answer {
         let inner = &self.inner;
-        let admin = &inner.admin;
+        let (admin, groups) = (&inner.admin, &inner.groups);
         let org = carrier.org;
         match op {
             Op::Produce(op) => produce::handle_produce(inner, org, op),
@@ -159,6 +189,16 @@ impl Rail for Broker {
             Op::DescribeLogDirs(op) => admin.describe_log_dirs(org, &op),
             Op::ListPartitionReassignments(_) => admin.list_partition_reassignments(),
             Op::DescribeCluster(op) => admin.describe_cluster(&op),
+            Op::JoinGroup(op) => groups.join(carrier, op),
+            Op::SyncGroup(op) => groups.sync(carrier, &op),
+            Op::Heartbeat(op) => groups.heartbeat(carrier, &op),
+            Op::LeaveGroup(op) => groups.leave(carrier, &op),
+            Op::OffsetCommit(op) => groups.commit(org, op),
+            Op::OffsetFetch(op) => groups.fetch_offsets(org, op),
+            Op::OffsetDelete(op) => groups.delete_offsets(org, op),
+            Op::ListGroups(op) => groups.list(org, &op),
+            Op::DescribeGroups(op) => groups.describe(org, op),
+            Op::DeleteGroups(op) => groups.delete(org, op),
         }
     }
 }
@@ -170,6 +210,7 @@ pub(crate) struct Inner {
     pub(crate) topics: Arc<Topics>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) admin: Arc<Admin>,
+    pub(crate) groups: Arc<Groups>,
     pub(crate) sessions: Mutex<FetchSessions>,
     /// What answers read from disk may hold, over all clients.
     pub(crate) read_budget: Arc<ReadBudget>,
@@ -227,18 +268,25 @@ impl Limits {
 struct Following {
     topics: Arc<Topics>,
     limits: Arc<Limits>,
+    groups: Arc<Groups>,
 }
 
 impl Follower for Following {
     fn put(&self, spec: TopicSpec) {
-        self.topics.put(spec);
+        let topic = self.topics.put(spec);
+        if *topic.name == *TOPIC_NAME_OF_OFFSETS {
+            self.groups.adopt(&topic);
+        }
     }
 
     fn remove(&self, topic: TopicId) {
-        self.topics.remove(topic);
+        if let Some(topic) = self.topics.remove(topic) {
+            self.groups.topic_deleted(topic.org, &topic.name, topic.id);
+        }
     }
 
     fn reconfigure(&self, settings: &Settings) {
         self.limits.set(settings);
+        self.groups.configure(settings);
     }
 }

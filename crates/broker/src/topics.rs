@@ -102,10 +102,11 @@ impl Topics {
         self.maps.read().by_id.values().cloned().collect()
     }
 
-    /// How many topics and partitions there are.
+    /// How many topics and partitions there are, besides the broker's own.
     pub fn count(&self) -> (usize, usize) {
         let maps = self.maps.read();
-        (maps.by_id.len(), maps.by_id.values().map(|topic| topic.partitions.len()).sum())
+        let users = || maps.by_id.values().filter(|topic| !topic.internal);
+        (users().count(), users().map(|topic| topic.partitions.len()).sum())
     }
 
     /// Makes the topic be as `spec` says. Partitions it has already stay the same ones. One call at a time.

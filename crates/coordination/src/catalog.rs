@@ -10,6 +10,7 @@ mod create_topics;
 mod delete_topics;
 mod describe_configs;
 mod describe_topics;
+mod groups;
 mod topic_name;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,12 +20,12 @@ use crate::error_code::ErrorCode;
 use crate::ids::{OrgId, TopicId};
 use crate::limits::{CONFIGS_BYTES_MAX, PRODUCER_ID_BLOCK};
 use crate::op::TopicRef;
-use crate::record::{BrokerConfigs, Record, Topic};
+use crate::record::{BrokerConfigs, GroupConfigs, Record, Topic};
 use crate::reply::Refusal;
 use crate::settings::{Layer, Settings, TopicConfig};
 
 pub use describe_topics::LEADER_EPOCH;
-pub use topic_name::{TOPIC_NAME_OF_RECORDS, check_topic_name, is_internal};
+pub use topic_name::{TOPIC_NAME_OF_OFFSETS, TOPIC_NAME_OF_RECORDS, check_topic_name, is_internal};
 
 /// What one request asks of the world and gets: the records must be durable and applied before the reply goes.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +58,8 @@ pub struct Catalog {
     next_producer_id: i64,
     topics: BTreeMap<TopicId, Topic>,
     names: BTreeMap<OrgId, Names>,
+    /// The settings that groups have of their own, by organisation and name; never empty ones.
+    group_configs: BTreeMap<(OrgId, String), BTreeMap<String, String>>,
 }
 
 /// The names that one organisation uses.
@@ -79,6 +82,7 @@ impl Catalog {
             next_producer_id: 0,
             topics: BTreeMap::new(),
             names: BTreeMap::new(),
+            group_configs: BTreeMap::new(),
         }
     }
 
@@ -99,6 +103,14 @@ impl Catalog {
             }
             Record::ProducerIds { next } => self.next_producer_id = *next,
             Record::Cluster { id } => self.cluster_id = Some(id.clone()),
+            Record::GroupConfigs(GroupConfigs { org, group, configs }) => {
+                let place = (*org, group.clone());
+                if configs.is_empty() {
+                    self.group_configs.remove(&place);
+                } else {
+                    self.group_configs.insert(place, configs.clone());
+                }
+            }
             Record::BrokerConfigs(configs) => {
                 self.broker_configs = configs.clone();
                 self.settings = self.started_with.clone();

@@ -67,8 +67,22 @@ error_codes! {
     RecordListTooLarge = 18, "RECORD_LIST_TOO_LARGE";
     /// Acks other than -1, 0 and 1.
     InvalidRequiredAcks = 21, "INVALID_REQUIRED_ACKS";
+    /// The generation is not the group's current one.
+    IllegalGeneration = 22, "ILLEGAL_GENERATION";
+    /// The protocol type or the protocols do not fit the group's.
+    InconsistentGroupProtocol = 23, "INCONSISTENT_GROUP_PROTOCOL";
+    /// The group id is not a legal one.
+    InvalidGroupId = 24, "INVALID_GROUP_ID";
+    /// The group has no such member.
+    UnknownMemberId = 25, "UNKNOWN_MEMBER_ID";
+    /// The session timeout is out of the broker's bounds.
+    InvalidSessionTimeout = 26, "INVALID_SESSION_TIMEOUT";
+    /// The group is rebalancing; join again.
+    RebalanceInProgress = 27, "REBALANCE_IN_PROGRESS";
     /// The topic is not for this user.
     TopicAuthorizationFailed = 29, "TOPIC_AUTHORIZATION_FAILED";
+    /// The group is not for this user.
+    GroupAuthorizationFailed = 30, "GROUP_AUTHORIZATION_FAILED";
     /// The cluster is not for this user.
     ClusterAuthorizationFailed = 31, "CLUSTER_AUTHORIZATION_FAILED";
     /// A timestamp is out of the bounds set for the topic.
@@ -107,6 +121,10 @@ error_codes! {
     KafkaStorageError = 56, "KAFKA_STORAGE_ERROR";
     /// Nothing is known of this producer.
     UnknownProducerId = 59, "UNKNOWN_PRODUCER_ID";
+    /// The group has members.
+    NonEmptyGroup = 68, "NON_EMPTY_GROUP";
+    /// There is no such group.
+    GroupIdNotFound = 69, "GROUP_ID_NOT_FOUND";
     /// The fetch session does not exist (any more).
     FetchSessionIdNotFound = 70, "FETCH_SESSION_ID_NOT_FOUND";
     /// The fetch session is at another epoch.
@@ -119,8 +137,18 @@ error_codes! {
     UnknownLeaderEpoch = 75, "UNKNOWN_LEADER_EPOCH";
     /// The codec is not known.
     UnsupportedCompressionType = 76, "UNSUPPORTED_COMPRESSION_TYPE";
+    /// Join again with the member id that this answer carries (KIP-394).
+    MemberIdRequired = 79, "MEMBER_ID_REQUIRED";
+    /// The group has as many members as it may have.
+    GroupMaxSizeReached = 81, "GROUP_MAX_SIZE_REACHED";
+    /// Another member has taken over this static member's name (KIP-345).
+    FencedInstanceId = 82, "FENCED_INSTANCE_ID";
+    /// The group reads this topic, so its offsets stay.
+    GroupSubscribedToTopic = 86, "GROUP_SUBSCRIBED_TO_TOPIC";
     /// A record in the batch breaks a rule of the topic.
     InvalidRecord = 87, "INVALID_RECORD";
+    /// A transaction that is still open has committed this offset.
+    UnstableOffsetCommit = 88, "UNSTABLE_OFFSET_COMMIT";
     /// No topic has this id.
     UnknownTopicId = 100, "UNKNOWN_TOPIC_ID";
     /// The id and the name in the request name different topics.

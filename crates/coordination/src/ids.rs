@@ -85,6 +85,12 @@ prefixed_id! {
     TopicId, "top"
 }
 
+prefixed_id! {
+    /// A consumer group, for as long as it exists: minted at its first join or commit, kept over leaves and
+    /// restarts. Clients know the group by its name alone.
+    GroupId, "cgp"
+}
+
 impl OrgId {
     /// The organisation of plain listeners. Its id is the same in every deployment.
     pub const DEFAULT: Self = Self(0x0194_0000_0000_4000_8000_0000_0000_0001);

@@ -4,10 +4,12 @@
 //! handed in, and what the world should do is handed out. So everything can be tested by scripts and replayed.
 //!
 //! A request enters as an [`op::Op`] and leaves as a [`reply::Reply`]. The catalog of topics and the table of
-//! producers are machines: they are asked, they answer with records, and only records change them.
+//! producers are machines: they are asked, they answer with records, and only records change them. The groups of a
+//! [`group::Shard`] are machines in time as well: requests wait in them, and deadlines come.
 
 pub mod catalog;
 pub mod error_code;
+pub mod group;
 pub mod ids;
 pub mod limits;
 pub mod op;

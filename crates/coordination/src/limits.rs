@@ -27,3 +27,28 @@ pub const FETCH_SESSION_PARTITIONS_MAX: usize = 1_000_000;
 
 /// How many producer ids are reserved with one record, as in Kafka: a crash wastes at most this many.
 pub const PRODUCER_ID_BLOCK: i64 = 1_000;
+
+/// How many rebalances of one group are remembered: enough for the story of a bad night, little enough for a
+/// hundred thousand groups.
+pub const EVENTS_KEPT: usize = 32;
+
+/// How many member ids one group may have given out that have not joined yet (KIP-394). Twice the members of the
+/// largest groups we know may start at once; beyond it somebody only asks for ids.
+pub const PENDING_MEMBERS_MAX: usize = 20_000;
+
+/// How long a member that was just added may wait in its first join, as in Kafka: its client may be gone, and a
+/// parked join would keep it alive for ever.
+pub const NEW_MEMBER_JOIN_TIMEOUT_MS: u64 = 300_000;
+
+/// How many bytes of assignments, old and new, are read to tell how many partitions a rebalance has moved: enough for
+/// two hundred thousand partitions. Longer ones are carried all the same, but reading them would hold up other groups.
+pub const READ_ASSIGNMENT_BYTES_MAX: usize = 2 << 20;
+
+/// How many characters of a reason are kept in an event, as many as Kafka's clients send.
+pub const REASON_CHARS_MAX: usize = 255;
+
+/// The longest slug of a group: it fits a file name, a metric's label and a line of a table.
+pub const SLUG_MAX: usize = 100;
+
+/// How many groups may have settings of their own. They need not exist, so that a loop could name any number.
+pub const GROUP_CONFIGS_MAX: usize = 100_000;

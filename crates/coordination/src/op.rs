@@ -1,11 +1,19 @@
 //! What a gateway asks of the broker: one shape for each request, whatever version the client spoke.
 
+mod group;
+
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::error_code::ErrorCode;
 use crate::ids::TopicId;
+
+pub use group::{
+    DeleteGroups, DescribeGroups, Heartbeat, JoinGroup, LeaveGroup, LeavingMember, ListGroups, OffsetCommit,
+    OffsetCommitPartition, OffsetCommitTopic, OffsetDelete, OffsetFetch, OffsetFetchGroup, OffsetFetchTopic,
+    SyncGroup,
+};
 
 /// One request to the broker. The organisation travels on the carrier, not in here.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +50,26 @@ pub enum Op {
     ListPartitionReassignments(ListPartitionReassignments),
     /// Which cluster this is.
     DescribeCluster(DescribeCluster),
+    /// Become, or stay, a member of a group; answered when the group's next generation begins.
+    JoinGroup(JoinGroup),
+    /// Bring the assignment, as the leader, or wait for it.
+    SyncGroup(SyncGroup),
+    /// Still here.
+    Heartbeat(Heartbeat),
+    /// No longer a member.
+    LeaveGroup(LeaveGroup),
+    /// Remember how far a group has read.
+    OffsetCommit(OffsetCommit),
+    /// How far groups have read.
+    OffsetFetch(OffsetFetch),
+    /// Forget how far a group has read.
+    OffsetDelete(OffsetDelete),
+    /// Which groups there are.
+    ListGroups(ListGroups),
+    /// Show groups with their members.
+    DescribeGroups(DescribeGroups),
+    /// Remove groups with their offsets.
+    DeleteGroups(DeleteGroups),
 }
 
 /// How a request names a topic.

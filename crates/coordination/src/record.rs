@@ -29,6 +29,8 @@ pub enum Record {
     },
     /// The broker settings that were set while it ran.
     BrokerConfigs(BrokerConfigs),
+    /// The settings that a group has of its own.
+    GroupConfigs(GroupConfigs),
 }
 
 /// What is stored of a topic.
@@ -55,6 +57,17 @@ pub struct BrokerConfigs {
     pub all: BTreeMap<String, String>,
     /// Set for this broker.
     pub own: BTreeMap<String, String>,
+}
+
+/// What is stored of a group's settings. Without any, nothing is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupConfigs {
+    /// The organisation that the group belongs to.
+    pub org: OrgId,
+    /// The group's name. A group can have settings before it exists.
+    pub group: String,
+    /// The settings.
+    pub configs: BTreeMap<String, String>,
 }
 
 /// A key and a value in `__kohort` that this version cannot take for a record.
@@ -100,6 +113,10 @@ impl Record {
             }
             Self::Cluster { id } => (CLUSTER.to_owned(), Some(json(&ClusterValue { id: id.clone() }))),
             Self::BrokerConfigs(configs) => (BROKER_CONFIGS.to_owned(), Some(json(configs))),
+            Self::GroupConfigs(GroupConfigs { org, group, configs }) => {
+                let value = (!configs.is_empty()).then(|| json(configs));
+                (format!("{GROUP_CONFIGS}{org}/{group}"), value)
+            }
         };
         (key.into_bytes(), value)
     }
@@ -120,6 +137,12 @@ impl Record {
                 return Err(RecordError::Value { key: text.to_owned(), reason });
             }
             return Ok(Self::Topic(topic));
+        }
+        if let Some(place) = text.strip_prefix(GROUP_CONFIGS) {
+            let (org, group) = place.split_once('/').ok_or_else(unknown)?;
+            let org = org.parse().map_err(|_| unknown())?;
+            let configs = value.map(|value| parse(text, value)).transpose()?.unwrap_or_default();
+            return Ok(Self::GroupConfigs(GroupConfigs { org, group: group.to_owned(), configs }));
         }
         let present = || {
             let reason = "it has no value".to_owned();
@@ -144,6 +167,7 @@ const TOPIC: &str = "topic/";
 const PRODUCER_IDS: &str = "producer-ids";
 const CLUSTER: &str = "cluster";
 const BROKER_CONFIGS: &str = "broker-configs";
+const GROUP_CONFIGS: &str = "group-configs/";
 
 fn topic_key(id: TopicId) -> String {
     format!("{TOPIC}{id}")
@@ -178,7 +202,13 @@ mod tests {
             Record::TopicDeleted(ID),
             Record::ProducerIds { next: 1000 },
             Record::Cluster { id: "a29ob3J0LXBlZXItMDAwMQ".to_owned() },
-            Record::BrokerConfigs(BrokerConfigs { all: configs, own: BTreeMap::new() }),
+            Record::BrokerConfigs(BrokerConfigs { all: configs.clone(), own: BTreeMap::new() }),
+            Record::GroupConfigs(GroupConfigs { org: OrgId::DEFAULT, group: "a/b c".to_owned(), configs }),
+            Record::GroupConfigs(GroupConfigs {
+                org: OrgId::DEFAULT,
+                group: String::new(),
+                configs: BTreeMap::new(),
+            }),
         ]
     }
 
@@ -211,13 +241,23 @@ mod tests {
                 "producer-ids {\"next\":1000}",
                 "cluster {\"id\":\"a29ob3J0LXBlZXItMDAwMQ\"}",
                 "broker-configs {\"all\":{\"retention.ms\":\"5\"},\"own\":{}}",
+                "group-configs/org_01jg0000008008000000000001/a/b c {\"retention.ms\":\"5\"}",
+                "group-configs/org_01jg0000008008000000000001/ -",
             ]
         );
     }
 
     #[test]
     fn a_key_of_a_newer_version_is_an_error_that_says_so() {
-        for key in ["group/cgp_1", "topic/orders", "topic/top_", "", "clusters"] {
+        for key in [
+            "group/cgp_1",
+            "group-configs/",
+            "group-configs/org_1/g",
+            "topic/orders",
+            "topic/top_",
+            "",
+            "clusters",
+        ] {
             let error = Record::decode(key.as_bytes(), Some(b"{}")).expect_err("no such key");
             assert!(error.to_string().contains("a newer one may have written it"), "{error}");
         }

@@ -1,10 +1,19 @@
 //! What the broker answers: one shape for each [`Op`](crate::op::Op).
 
+mod group;
+
 use bytes::Bytes;
 
 use crate::error_code::ErrorCode;
 use crate::ids::TopicId;
 use crate::op::{ConfigResource, TopicRef};
+
+pub use group::{
+    DeleteGroups, DescribeGroups, DescribedGroup, DescribedMember, FetchedOffset, GroupState, Heartbeat,
+    JoinGroup, Joined, JoinedMember, LeaveGroup, LeftMember, ListGroups, ListedGroup, OffsetCommit,
+    OffsetCommitTopic, OffsetDelete, OffsetDeleteTopic, OffsetFetch, OffsetFetchGroup, OffsetFetchTopic,
+    SyncGroup, Synced,
+};
 
 /// The answer to one op; each variant belongs to the op of the same name.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +35,16 @@ pub enum Reply {
     DescribeLogDirs(DescribeLogDirs),
     ListPartitionReassignments(ListPartitionReassignments),
     DescribeCluster(DescribeCluster),
+    JoinGroup(JoinGroup),
+    SyncGroup(SyncGroup),
+    Heartbeat(Heartbeat),
+    LeaveGroup(LeaveGroup),
+    OffsetCommit(OffsetCommit),
+    OffsetFetch(OffsetFetch),
+    OffsetDelete(OffsetDelete),
+    ListGroups(ListGroups),
+    DescribeGroups(DescribeGroups),
+    DeleteGroups(DeleteGroups),
 }
 
 /// A refusal with a sentence for the person behind the client.
@@ -383,6 +402,8 @@ pub enum ConfigSource {
     StaticBroker = 4,
     /// Not set anywhere.
     Default = 5,
+    /// Set on the group.
+    Group = 8,
 }
 
 /// Settings that were changed, or not.

@@ -5,6 +5,8 @@
 
 mod broker_table;
 mod describe;
+mod group;
+mod group_table;
 mod listener;
 mod nearest;
 mod property;
@@ -13,8 +15,15 @@ mod topic_table;
 mod value;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::group::GroupSettings;
+use crate::limits::PARTITIONS_PER_TOPIC_MAX;
 
 pub use broker_table::BROKER_PROPERTIES;
+pub(crate) use group::group_property_named;
+pub use group::{GroupConfig, validate_group_configs};
+pub use group_table::{GROUP_PROPERTIES, GroupProperty};
 pub use listener::{Listener, parse_listeners};
 pub use nearest::nearest;
 pub use property::Property;
@@ -24,6 +33,9 @@ pub use topic::{
 };
 pub use topic_table::{Synonym, TOPIC_PROPERTIES, TopicProperty};
 pub use value::{Check, Kind, items};
+
+/// The smallest segment that a topic may have.
+const SEGMENT_BYTES_MIN: i32 = 1_048_576;
 
 /// The settings of a broker.
 ///
@@ -348,6 +360,46 @@ impl Settings {
     /// `kohort.log.file.bytes`: size of one file of the log.
     pub fn log_file_bytes(&self) -> u64 {
         u64::try_from(self.long("kohort.log.file.bytes")).unwrap_or(0)
+    }
+
+    /// What `group.*`, `offset.*`, `offsets.*` and `kohort.initial.rebalance.quiet.ms` say about groups.
+    pub fn group_settings(&self) -> GroupSettings {
+        // Kafka takes a negative time where it sets no limit; it means what none at all means.
+        let millis = |name| Duration::from_millis(u64::try_from(self.int(name)).unwrap_or(0));
+        GroupSettings {
+            session_timeout_min: millis("group.min.session.timeout.ms"),
+            session_timeout_max: millis("group.max.session.timeout.ms"),
+            members_max: self.size("group.max.size"),
+            initial_rebalance_delay: millis("group.initial.rebalance.delay.ms"),
+            initial_rebalance_quiet: millis("kohort.initial.rebalance.quiet.ms"),
+            offset_metadata_max: self.size("offset.metadata.max.bytes"),
+            offsets_retention: Duration::from_secs(60 * self.size("offsets.retention.minutes") as u64),
+        }
+    }
+
+    /// `offsets.retention.check.interval.ms`: how often expired offsets are looked for.
+    pub fn offsets_retention_check_interval(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.long("offsets.retention.check.interval.ms")).unwrap_or(1))
+    }
+
+    /// `offsets.topic.num.partitions`: partitions that `__consumer_offsets` is created with.
+    pub fn offsets_topic_partitions(&self) -> u32 {
+        self.int("offsets.topic.num.partitions").clamp(1, PARTITIONS_PER_TOPIC_MAX).unsigned_abs()
+    }
+
+    /// `offsets.topic.segment.bytes`: segment size that `__consumer_offsets` is created with.
+    pub fn offsets_topic_segment_bytes(&self) -> i32 {
+        self.int("offsets.topic.segment.bytes").max(SEGMENT_BYTES_MIN)
+    }
+
+    /// `kohort.groups.max`: how many groups there may be.
+    pub fn groups_max(&self) -> usize {
+        self.size("kohort.groups.max")
+    }
+
+    /// `kohort.groups.max.bytes`: how much memory groups may take.
+    pub fn groups_max_bytes(&self) -> usize {
+        self.size("kohort.groups.max.bytes")
     }
 
     /// The settings of a topic that overrides none of them.

@@ -75,6 +75,12 @@ fn step() -> impl Strategy<Value = (String, String)> {
         "log.retention.ms=-1",
         "unknown=1",
     ]);
+    let group_config = prop::sample::select(vec![
+        "consumer.session.timeout.ms=50000",
+        "consumer.session.timeout.ms=5",
+        "-consumer.session.timeout.ms",
+        "consumer.heartbeat.interval.ms=6000",
+    ]);
     let said = |command: &str, input: String| (command.to_owned(), input);
     prop_oneof![
         (name(), -2..5)
@@ -89,6 +95,10 @@ fn step() -> impl Strategy<Value = (String, String)> {
         }),
         broker_config.clone().prop_map(move |config| said("alter", format!("4:1 {config}"))),
         broker_config.prop_map(move |config| said("replace", format!("4: {config}"))),
+        (name(), group_config).prop_map(move |(name, config)| {
+            said("alter", format!("32:{} {config}", name.replace(' ', "!")))
+        }),
+        Just(said("start-of-groups", String::new())),
         Just(said("producer-ids", String::new())),
         Just(said("first-start one", String::new())),
         (0..2).prop_map(move |org| said(&format!("org {org}"), String::new())),
@@ -316,6 +326,17 @@ impl Stage {
                 records
             }
             "first-start" => self.catalog.handle_first_start(words[0]),
+            "start-of-groups" => {
+                let ids = self.mint(1);
+                let minted = Minted { now_ms: 3_000, topic_ids: &ids };
+                self.catalog.handle_start_of_groups(self.org, minted)
+            }
+            "groups-with-configs" => {
+                for group in self.catalog.groups_with_configs(self.org) {
+                    writeln!(out, "{group}").unwrap();
+                }
+                Vec::new()
+            }
             other => panic!("unknown command {other}"),
         };
         self.apply(&records, &mut out);

@@ -41,8 +41,8 @@ pub(crate) struct Shared {
 /// One client, from accept to close.
 ///
 /// Requests take effect in order and are answered in order. The next one starts when all before it are
-/// answered; only Produce may start while earlier Produce requests wait for the disk, so that one sync
-/// serves them all. `owed` holds what has started and is not answered.
+/// answered; only Produce, OffsetCommit and Heartbeat may start while earlier ones of these three wait for the
+/// disk, so that one sync serves them all. `owed` holds what has started and is not answered.
 pub(crate) struct Connection {
     stream: TcpStream,
     peer: SocketAddr,
@@ -142,8 +142,12 @@ impl Drop for Connected {
     }
 }
 
-/// The number of the one API whose requests carry what the broker keeps, and may overlap.
+/// The number of the one API whose requests carry what the broker keeps as it came.
 const PRODUCE: i16 = ApiKey::Produce.number();
+
+/// The APIs whose requests take effect within the call, as [`Rail::call`] promises. They may overlap: whoever sends
+/// the next one before the first is answered finds them done in order.
+const OVERLAPPING: [ApiKey; 3] = [ApiKey::Produce, ApiKey::OffsetCommit, ApiKey::Heartbeat];
 
 /// After this long without traffic, buffers that a burst has left large are given back.
 const REST_AFTER: Duration = Duration::from_secs(10);
@@ -310,16 +314,16 @@ impl Connection {
 
     /// Whether the request at the front may start although answers are owed.
     fn may_overlap(&self, length: usize) -> bool {
-        // When the last one owed is a Produce they all are, since nothing else starts behind another.
-        self.input.front_api() == Some(PRODUCE)
-            && self.owed.back().is_some_and(|owed| owed.head.api == ApiKey::Produce)
-            && self.owed.len() < limits::PRODUCE_IN_FLIGHT
-            && self.owed_bytes.bytes + length <= limits::PRODUCE_IN_FLIGHT_BYTES
+        // When the last one owed is one of these they all are, since nothing else starts behind another.
+        self.input.front_api().is_some_and(|api| OVERLAPPING.iter().any(|key| key.number() == api))
+            && self.owed.back().is_some_and(|owed| OVERLAPPING.contains(&owed.head.api))
+            && self.owed.len() < limits::OVERLAPPING
+            && self.owed_bytes.bytes + length <= limits::OVERLAPPING_BYTES
             && self.shared.in_flight.load(Ordering::Relaxed) + length <= limits::IN_FLIGHT_BYTES
     }
 
     fn start(&mut self, request: Request, bytes: usize, cx: &mut Context<'_>) {
-        let Request { head, body } = request;
+        let Request { head, client_id, body } = request;
         let slot = ApiSlot::of(head.api);
         let op = match body {
             Body::Op(op) => op,
@@ -331,9 +335,10 @@ impl Connection {
                 return;
             }
         };
-        if self.carrier.client_id.as_deref() != head.client_id.as_deref() {
-            self.carrier.client_id = head.client_id.as_deref().map(Arc::from);
+        if !client_id.is(self.carrier.client_id.as_deref()) {
+            self.carrier.client_id = client_id.text().map(Arc::from);
         }
+        drop(client_id);
         let answer = match self.shared.rail.call(&self.carrier, op) {
             Answer::Later(mut reply) if self.owed.is_empty() => match reply.as_mut().poll(cx) {
                 Poll::Ready(reply) => Answer::Now(reply),
@@ -359,9 +364,8 @@ impl Connection {
 
     fn send(&mut self, head: &Head, reply: Reply, is_error: bool) {
         if head.expects_reply() {
-            for chunk in wire::encode_reply(head, reply, &self.addresses).into_chunks() {
-                self.output.push(chunk);
-            }
+            let addresses = &self.addresses;
+            self.output.push_with(|tail| wire::encode_reply_onto(tail, head, reply, addresses));
         } else if is_error {
             // As in Kafka: a closed connection is all that a producer with acks=0 can notice.
             self.intake = Intake::Closed(Ending::Refused);
@@ -437,10 +441,10 @@ impl Connection {
             Intake::Closed(_) => self.owed.is_empty() && self.output.is_empty(),
             Intake::Finishing { why, .. } => {
                 let has_frame = matches!(self.input.front(), Ok(Front::Frame(_)));
-                // Nobody waits for what a client that has gone asked to wait for. What it produced is another
-                // matter: requests behind it may depend on that.
+                // Nobody waits for what a client that has gone asked to wait for. What it produced or committed is
+                // another matter: requests behind it may depend on that.
                 let is_abandoned = matches!(why, Ending::ClientClosed)
-                    && self.owed.back().is_none_or(|owed| owed.head.api != ApiKey::Produce);
+                    && self.owed.back().is_none_or(|owed| !OVERLAPPING.contains(&owed.head.api));
                 !has_frame
                     && (self.owed.is_empty() && self.output.is_empty()
                         || is_abandoned && !self.owed.is_empty())

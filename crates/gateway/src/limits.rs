@@ -21,15 +21,15 @@ pub(crate) const GROWTH: usize = 16;
 /// has gone and to start at once when it may; the rest waits in the client.
 pub(crate) const READ_AHEAD: usize = 64 << 10;
 
-/// How many Produce requests of one connection may wait for the disk together. Clients with idempotence have
-/// five on the way; those without have up to hundreds.
-pub(crate) const PRODUCE_IN_FLIGHT: usize = 1_000;
+/// How many requests of one connection may wait for the disk together: Produce, OffsetCommit and the heartbeats
+/// between them. Clients with idempotence have five on the way; those without have up to hundreds.
+pub(crate) const OVERLAPPING: usize = 1_000;
 
-/// How many bytes those Produce requests may hold. Enough to keep a disk busy with writes of several MiB;
-/// what comes after waits in the socket.
-pub(crate) const PRODUCE_IN_FLIGHT_BYTES: usize = 16 << 20;
+/// How many bytes those requests may hold. Enough to keep a disk busy with writes of several MiB; what comes after
+/// waits in the socket.
+pub(crate) const OVERLAPPING_BYTES: usize = 16 << 20;
 
-/// How many bytes the requests of all connections may hold before their Produce requests no longer overlap. Twice
+/// How many bytes the requests of all connections may hold before their requests no longer overlap. Twice
 /// what the store writes at once: while one group is written, the next is there already. Beyond it every
 /// connection has one request on the way, so that memory does not grow by the above for each producer.
 pub(crate) const IN_FLIGHT_BYTES: usize = 64 << 20;

@@ -48,5 +48,27 @@ pub(crate) fn first_error(reply: &Reply) -> Option<ErrorCode> {
         Reply::DescribeLogDirs(reply) => reply.result.as_ref().err().copied(),
         Reply::ListPartitionReassignments(_) => None,
         Reply::DescribeCluster(reply) => reply.result.as_ref().err().map(|refusal| refusal.code),
+        Reply::JoinGroup(reply) => reply.result.as_ref().err().copied(),
+        Reply::SyncGroup(reply) => reply.result.as_ref().err().copied(),
+        Reply::Heartbeat(reply) => reply.error,
+        Reply::LeaveGroup(reply) => match &reply.result {
+            Ok(members) => members.iter().find_map(|member| member.error),
+            Err(code) => Some(*code),
+        },
+        Reply::OffsetCommit(reply) => {
+            let mut partitions = reply.topics.iter().flat_map(|topic| &topic.partitions);
+            partitions.find_map(|(_, error)| *error)
+        }
+        Reply::OffsetFetch(reply) => reply.groups.iter().find_map(|group| {
+            let mut partitions = group.topics.iter().flat_map(|topic| &topic.partitions);
+            group.error.or_else(|| partitions.find_map(|partition| partition.error))
+        }),
+        Reply::OffsetDelete(reply) => match &reply.result {
+            Ok(topics) => topics.iter().flat_map(|(_, partitions)| partitions).find_map(|(_, error)| *error),
+            Err(code) => Some(*code),
+        },
+        Reply::ListGroups(reply) => reply.result.as_ref().err().copied(),
+        Reply::DescribeGroups(reply) => reply.groups.iter().find_map(|group| group.error),
+        Reply::DeleteGroups(reply) => reply.groups.iter().find_map(|(_, error)| *error),
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, IoSlice};
 use std::task::{Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
+use wire::Frame;
 
 use crate::limits::{OUTPUT_COPY, OUTPUT_SLICES, READ_MAX};
 
@@ -39,6 +40,17 @@ impl Output {
                 self.chunks.push_back(self.tail.split().freeze());
             }
             self.chunks.push_back(chunk);
+        }
+    }
+
+    /// Adds a reply behind all others, by a function that writes small ones straight behind what waits and gives large
+    /// ones back in pieces.
+    pub(crate) fn push_with(&mut self, encode: impl FnOnce(&mut BytesMut) -> Frame) {
+        let before = self.tail.len();
+        let frame = encode(&mut self.tail);
+        self.length += self.tail.len() - before;
+        for chunk in frame.into_chunks() {
+            self.push(chunk);
         }
     }
 

@@ -16,11 +16,12 @@ use coordination::reply::Reply;
 pub trait Rail: Send + Sync + 'static {
     /// Hands `op` over.
     ///
-    /// A produce has its place in the log when the call returns, so the next one may be handed over before the
-    /// first is answered, and they keep their order. Everything else takes effect at some moment before its answer:
-    /// who needs an order between two of them waits for the first answer before the second call.
+    /// A produce has its place in the log, an offset commit is part of its group, and a heartbeat has been heard when
+    /// the call returns. So the next of these three may be handed over before the first is answered, and they keep
+    /// their order. Everything else takes effect at some moment before its answer: who needs an order between two of
+    /// them waits for the first answer before the second call.
     ///
-    /// Dropping a [`Answer::Later`] gives up the reply that is still owed, as when a client goes away; what the
+    /// Dropping an [`Answer::Later`] gives up the reply that is still owed, as when a client goes away; what the
     /// op has done already stays done.
     fn call(&self, carrier: &Carrier, op: Op) -> Answer;
 }

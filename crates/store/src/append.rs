@@ -1,5 +1,7 @@
+use std::fmt;
 use std::future::Future;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -45,7 +47,7 @@ pub struct AppendHandle {
 impl AppendHandle {
     pub(crate) fn new() -> (Completion, Self) {
         let (sender, outcome) = oneshot::channel();
-        (Completion { sender: Some(sender) }, Self { outcome })
+        (Completion(Some(Told::Handle(sender))), Self { outcome })
     }
 
     /// Blocks until the append has ended. For callers outside of any async runtime.
@@ -74,17 +76,67 @@ impl Future for AppendHandle {
     }
 }
 
-/// The writer's end of an [`AppendHandle`].
-#[derive(Debug)]
-pub(crate) struct Completion {
-    sender: Option<oneshot::Sender<Result<(), AppendError>>>,
+/// Whom the writer tells how an append has ended. Told exactly once, whatever becomes of the writer.
+pub(crate) struct Completion(Option<Told>);
+
+enum Told {
+    /// Who holds the [`AppendHandle`].
+    Handle(oneshot::Sender<Result<(), AppendError>>),
+    /// Who gave the function.
+    Call(Box<dyn FnOnce(Result<(), AppendError>) + Send>),
 }
 
 impl Completion {
+    pub(crate) fn call(done: impl FnOnce(Result<(), AppendError>) + Send + 'static) -> Self {
+        Self(Some(Told::Call(Box::new(done))))
+    }
+
+    /// Tells it. A function that was given may append again, so no lock of the store may be held here.
     pub(crate) fn finish(mut self, outcome: Result<(), AppendError>) {
-        if let Some(sender) = self.sender.take() {
-            // Nobody waits any more: the client has gone, the batch stays.
-            let _ = sender.send(outcome);
+        self.tell(outcome);
+    }
+
+    fn tell(&mut self, outcome: Result<(), AppendError>) {
+        let panicked = match self.0.take() {
+            None => false,
+            Some(Told::Handle(sender)) => {
+                // Nobody may wait any more: the client has gone, the batch stays.
+                let _ = sender.send(outcome);
+                false
+            }
+            // What fails there must not take the writer, and with it every partition, along.
+            Some(Told::Call(done)) => catch_unwind(AssertUnwindSafe(|| done(outcome))).is_err(),
+        };
+        if panicked {
+            tracing::error!("whoever waited for an append panicked when it ended");
+        }
+    }
+}
+
+impl Drop for Completion {
+    fn drop(&mut self) {
+        self.tell(Err(AppendError::Closed));
+    }
+}
+
+impl fmt::Debug for Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Completion").finish_non_exhaustive()
+    }
+}
+
+/// An append that has ended, and whom to tell.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) done: Completion,
+    pub(crate) outcome: Result<(), AppendError>,
+}
+
+impl Ended {
+    /// Tells all of them, in their order. No lock of the store may be held here.
+    pub(crate) fn tell(all: Vec<Self>) {
+        for Self { done, outcome } in all {
+            done.finish(outcome);
         }
     }
 }

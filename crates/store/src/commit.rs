@@ -11,7 +11,7 @@ use batch::{BatchHeader, HEADER_LEN};
 use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::{Condvar, Mutex};
 
-use crate::append::{Append, AppendError, Completion};
+use crate::append::{Append, AppendError, Completion, Ended};
 use crate::disk::{Disk, DiskFile, Open};
 use crate::limits::{
     CACHE_ENTRY_OVERHEAD, GROUP_APPENDS_MAX, GROUP_BYTES_MAX, LOG_FILE_APPENDS_MAX, SMALL_BATCH_BYTES,
@@ -40,10 +40,10 @@ impl Pending {
         FRAME_HEAD_LEN + self.header.size()
     }
 
-    fn fail(self, error: AppendError, metrics: &Metrics) {
+    fn fail(self, error: AppendError, metrics: &Metrics) -> Ended {
         self.partition.ended();
         Metrics::add(&metrics.failed_appends, 1);
-        self.done.finish(Err(error));
+        Ended { done: self.done, outcome: Err(error) }
     }
 }
 
@@ -245,9 +245,10 @@ impl Writer {
         }
     }
 
-    /// Writes and syncs one group. Returns how many appends have ended, well or not.
-    pub(crate) fn commit_once(&mut self, queue: &Queue) -> usize {
-        let Some(first) = queue.next_frame_len() else { return 0 };
+    /// Writes and syncs one group. Gives back the appends that have ended, well or not; who waits for them is told
+    /// by the caller, once it holds the writer no longer.
+    pub(crate) fn commit_once(&mut self, queue: &Queue) -> Vec<Ended> {
+        let Some(first) = queue.next_frame_len() else { return Vec::new() };
         let full = self.active.as_ref().is_some_and(|active| {
             active.position + first as u64 > active.size || active.appends >= LOG_FILE_APPENDS_MAX
         });
@@ -266,25 +267,25 @@ impl Writer {
             _ => usize::MAX,
         };
         let taken = queue.take(room);
-        let count = taken.len();
-        let mut group = Vec::with_capacity(count);
+        let mut ended = Vec::with_capacity(taken.len());
+        let mut group = Vec::with_capacity(taken.len());
         for pending in taken {
             if pending.partition.is_poisoned() {
                 let error =
                     if pending.partition.is_removed() { AppendError::Removed } else { AppendError::Poisoned };
-                pending.fail(error, &self.metrics);
+                ended.push(pending.fail(error, &self.metrics));
             } else {
                 group.push(pending);
             }
         }
         if group.is_empty() {
-            return count;
+            return ended;
         }
         match ready.and_then(|()| self.write(&group)) {
-            Ok(written) => self.publish(group, &written),
-            Err(error) => self.fail(group, error),
+            Ok(written) => self.publish(group, &written, &mut ended),
+            Err(error) => self.fail(group, error, &mut ended),
         }
-        count
+        ended
     }
 
     /// Closes the active file, if anything is in it, and leaves it to the settler.
@@ -445,7 +446,7 @@ impl Writer {
         Ok(Written { file: Arc::clone(&active.file), position, bytes, buffer, wall_ms })
     }
 
-    fn publish(&mut self, group: Vec<Pending>, written: &Written) {
+    fn publish(&mut self, group: Vec<Pending>, written: &Written, ended: &mut Vec<Ended>) {
         Metrics::add(&self.metrics.appends, group.len() as u64);
         Metrics::add(&self.metrics.appended_bytes, written.bytes);
         Metrics::add(&self.metrics.backlog_bytes, written.bytes);
@@ -480,12 +481,12 @@ impl Writer {
         for pending in group {
             pending.partition.ended();
             pending.partition.announce();
-            pending.done.finish(Ok(()));
+            ended.push(Ended { done: pending.done, outcome: Ok(()) });
         }
     }
 
     /// Fails a group that is not, or not surely, on disk.
-    fn fail(&mut self, group: Vec<Pending>, error: io::Error) {
+    fn fail(&mut self, group: Vec<Pending>, error: io::Error, ended: &mut Vec<Ended>) {
         tracing::error!(%error, appends = group.len(), "the log could not be written");
         let error = Arc::new(error);
         // Poison first: who sees one append fail must not get another one past it.
@@ -503,20 +504,21 @@ impl Writer {
             }
         }
         for pending in group {
-            pending.fail(AppendError::from_disk(&error), &self.metrics);
+            ended.push(pending.fail(AppendError::from_disk(&error), &self.metrics));
         }
     }
 
-    /// Fails whatever is left in the queue.
-    pub(crate) fn abandon(&mut self, queue: &Queue) {
+    /// Fails whatever is left in the queue, and gives it back.
+    pub(crate) fn abandon(&mut self, queue: &Queue) -> Vec<Ended> {
+        let mut ended = Vec::new();
         loop {
             let group = queue.take(usize::MAX);
             if group.is_empty() {
-                return;
+                return ended;
             }
             for pending in group {
                 pending.partition.poison();
-                pending.fail(AppendError::Closed, &self.metrics);
+                ended.push(pending.fail(AppendError::Closed, &self.metrics));
             }
         }
     }

@@ -10,6 +10,7 @@ use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 use tokio::sync::Notify;
 
+use crate::append::Ended;
 use crate::commit::{Queue, Writer};
 use crate::compact::{CompactError, CompactOptions, Compacted, compact};
 use crate::disk::Disk;
@@ -226,13 +227,20 @@ impl LocalStore {
         loop {
             // Registered before the look, so that settling in between is not missed.
             let settled = inner.settled.notified();
-            let gives_up = inner.stopping.load(Ordering::SeqCst)
-                || inner.failed_attempts.load(Ordering::SeqCst) >= SETTLE_ATTEMPTS_MAX;
-            if gives_up || !inner.is_behind() {
+            if !self.is_behind() {
                 return;
             }
             settled.await;
         }
+    }
+
+    /// Whether [`Self::caught_up`] would wait.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        let inner = &*self.inner;
+        inner.is_behind()
+            && !inner.stopping.load(Ordering::SeqCst)
+            && inner.failed_attempts.load(Ordering::SeqCst) < SETTLE_ATTEMPTS_MAX
     }
 
     /// Writes and syncs what is queued, as one group. Returns how many appends have ended.
@@ -326,11 +334,17 @@ impl LocalStore {
             while self.commit_once() > 0 {}
         }
         for thread in threads {
-            let _ = thread.join();
+            // Whoever is told of an append may be the last to hold the store, and the writer cannot wait for itself.
+            if thread.thread().id() != std::thread::current().id() {
+                let _ = thread.join();
+            }
         }
-        let mut writer = self.inner.writer.lock();
-        writer.sync_written();
-        writer.abandon(&self.inner.queue);
+        let abandoned = {
+            let mut writer = self.inner.writer.lock();
+            writer.sync_written();
+            writer.abandon(&self.inner.queue)
+        };
+        Ended::tell(abandoned);
     }
 }
 
@@ -352,7 +366,10 @@ impl Inner {
     }
 
     fn commit_once(&self) -> usize {
-        self.writer.lock().commit_once(&self.queue)
+        let ended = self.writer.lock().commit_once(&self.queue);
+        let count = ended.len();
+        Ended::tell(ended);
+        count
     }
 
     fn settle_once(&self) -> Result<bool, SettleError> {
@@ -396,10 +413,10 @@ impl Inner {
             if !self.queue.wait(timeout) {
                 return;
             }
-            let mut writer = self.writer.lock();
-            if writer.commit_once(&self.queue) > 0 {
+            if self.commit_once() > 0 {
                 *self.last_commit.lock() = Instant::now();
             }
+            let mut writer = self.writer.lock();
             writer.handle_deadlines(Instant::now());
             // What waits to be settled and what waits for room would wait for each other otherwise.
             if self.is_behind() {

@@ -12,7 +12,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
 use crate::PartitionKey;
-use crate::append::{Append, AppendError, AppendHandle};
+use crate::append::{Append, AppendError, AppendHandle, Completion};
 use crate::checkpoint::{observe, write_start};
 use crate::commit::{Pending, Queue};
 use crate::compact::Progress;
@@ -169,6 +169,24 @@ impl PartitionLog {
     /// The batch is visible to readers when the handle resolves, not before.
     pub fn append(self: &Arc<Self>, append: Append) -> AppendHandle {
         let (done, handle) = AppendHandle::new();
+        self.queue_up(append, done);
+        handle
+    }
+
+    /// As [`Self::append`], and calls `done` with the outcome where [`AppendHandle`] would resolve: once, on the
+    /// store's writer thread, or before this returns when the append is refused at once.
+    ///
+    /// No lock of the store is held meanwhile, so `done` may append again. It must be short and never block: every
+    /// append of every partition waits for it.
+    pub fn append_then(
+        self: &Arc<Self>,
+        append: Append,
+        done: impl FnOnce(Result<(), AppendError>) + Send + 'static,
+    ) {
+        self.queue_up(append, Completion::call(done));
+    }
+
+    fn queue_up(self: &Arc<Self>, append: Append, done: Completion) {
         let header = match BatchHeader::parse(&append.head) {
             Ok(header)
                 if header.size() == HEADER_LEN + append.body.len() && header.last_offset_delta >= 0 =>
@@ -181,11 +199,11 @@ impl PartitionLog {
                     need: header.size(),
                     have,
                 })));
-                return handle;
+                return;
             }
             Err(error) => {
                 done.finish(Err(AppendError::Batch(error)));
-                return handle;
+                return;
             }
         };
         let mut intake = self.intake.lock();
@@ -201,7 +219,7 @@ impl PartitionLog {
         if let Some(refusal) = refusal {
             drop(intake);
             done.finish(Err(refusal));
-            return handle;
+            return;
         }
         let pending = Pending { partition: Arc::clone(self), append, header, done };
         match self.queue.push(pending) {
@@ -215,7 +233,6 @@ impl PartitionLog {
                 refused.done.finish(Err(AppendError::Closed));
             }
         }
-        handle
     }
 
     /// Makes a poisoned partition take appends again, from [`Self::end_offset`] on. Changes nothing if it is not

@@ -4,24 +4,36 @@ pub mod alter_configs;
 pub mod api_versions;
 pub mod create_partitions;
 pub mod create_topics;
+pub mod delete_groups;
 pub mod delete_records;
 pub mod delete_topics;
 pub mod describe_cluster;
 pub mod describe_configs;
+pub mod describe_groups;
 pub mod describe_log_dirs;
 pub mod describe_topic_partitions;
 pub mod fetch;
 pub mod find_coordinator;
+pub mod heartbeat;
 pub mod incremental_alter_configs;
 pub mod init_producer_id;
+pub mod join_group;
+pub mod leave_group;
+pub mod list_groups;
 pub mod list_offsets;
 pub mod list_partition_reassignments;
 pub mod metadata;
+pub mod offset_commit;
+pub mod offset_delete;
+pub mod offset_fetch;
 pub mod offset_for_leader_epoch;
 pub mod produce;
+pub mod sync_group;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
+use coordination::error_code::ErrorCode;
 use coordination::op::TopicRef;
 use coordination::reply::Refusal;
 
@@ -43,6 +55,32 @@ fn topic_named(topic: TopicRef) -> (String, Uuid) {
 /// A leader epoch that a client knows; -1 says that it knows none.
 fn known_epoch(epoch: i32) -> Option<i32> {
     (epoch != -1).then_some(epoch)
+}
+
+/// Bytes that a group keeps for as long as it lives, moved out of the frame: they would else keep all that was read
+/// with them.
+fn kept(bytes: &Bytes) -> Bytes {
+    Bytes::copy_from_slice(bytes)
+}
+
+/// A partition's number, and what is wrong with it.
+type PartitionOutcome = (i32, Option<ErrorCode>);
+
+/// Answers about offsets, as Kafka gathers them: only where some partition does not exist is a topic that was named
+/// twice answered once.
+fn gathered_offsets<T, K: Ord + Clone>(
+    mut topics: Vec<T>,
+    key: fn(&T) -> &K,
+    partitions: fn(&mut T) -> &mut Vec<PartitionOutcome>,
+) -> Vec<T> {
+    let is_missing = |(_, error): &PartitionOutcome| {
+        matches!(error, Some(ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId))
+    };
+    if topics.iter_mut().any(|topic| partitions(topic).iter().any(is_missing)) {
+        return gathered(topics, key, partitions);
+    }
+    topics.retain_mut(|topic| !partitions(topic).is_empty());
+    topics
 }
 
 /// Answers by topic, as Kafka gathers them: a topic that was asked about twice is answered once, and one of which

@@ -56,6 +56,12 @@ pub enum Problem {
     /// The elements would take many times the memory of the frame.
     #[error("too many small elements for a frame of this size")]
     TooExpensive,
+    /// Text that is longer than Kafka takes.
+    #[error("a text of {length} bytes")]
+    TextTooLong {
+        /// How long it claims to be.
+        length: usize,
+    },
     /// A variable-length number that does not end.
     #[error("a number that does not end")]
     EndlessNumber,

@@ -1,5 +1,7 @@
 //! Requests and responses as messages with their headers: what clients, tests and tools exchange.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use coordination::error_code::ErrorCode;
 
@@ -28,30 +30,10 @@ pub struct RequestHeader {
 const CLIENT_ID: At = At { version: 1, flexible: false, nullable: true };
 
 impl RequestHeader {
-    /// Reads the header where `reader` stands; the version may be one that we do not support.
-    #[inline]
-    pub(crate) fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
-        let fixed = Self::read_fixed(reader).map_err(|problem| reader.malformed(problem, "RequestHeader"))?;
-        let (key, version, correlation_id) = fixed;
-        let api = ApiKey::from_number(key).ok_or(DecodeError::UnknownApi { key })?;
-        let client_id = Self::read_rest(reader, api, version)
-            .map_err(|problem| reader.malformed(problem, "RequestHeader"))?;
-        Ok(Self { api, version, correlation_id, client_id })
-    }
-
-    #[inline]
-    fn read_fixed(reader: &mut Reader) -> Result<(i16, i16, i32), Problem> {
-        Ok((reader.i16()?, reader.i16()?, reader.i32()?))
-    }
-
-    #[inline]
-    fn read_rest(reader: &mut Reader, api: ApiKey, version: i16) -> Result<Option<String>, Problem> {
-        let client_id = Option::<String>::read(reader, CLIENT_ID)
-            .map_err(|problem| reader.locate(problem, "RequestHeader", "client_id"))?;
-        if api.is_flexible(version) {
-            reader.tagged(|_, _| Ok(()))?;
-        }
-        Ok(client_id)
+    fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
+        let (head, span) = decode_head(reader)?;
+        let client_id = span.map(|span| String::from_utf8_lossy(reader.part(span)).into_owned());
+        Ok(Self { api: head.api, version: head.version, correlation_id: head.correlation_id, client_id })
     }
 
     fn encode(&self, writer: &mut Writer) {
@@ -63,6 +45,50 @@ impl RequestHeader {
             writer.begin_tags(0);
             writer.end_tags();
         }
+    }
+}
+
+/// The header of a request but for the client's id.
+#[derive(Clone, Copy)]
+pub(crate) struct FixedHead {
+    pub(crate) api: ApiKey,
+    pub(crate) version: i16,
+    pub(crate) correlation_id: i32,
+}
+
+/// Reads the header where `reader` stands and says where in the frame the client's id is, so that who has seen it
+/// before need not read it. The version may be one that we do not support.
+#[inline]
+pub(crate) fn decode_head(reader: &mut Reader) -> Result<(FixedHead, Option<Range<usize>>), DecodeError> {
+    let fixed = read_fixed(reader).map_err(|problem| reader.malformed(problem, "RequestHeader"))?;
+    let (key, version, correlation_id) = fixed;
+    let api = ApiKey::from_number(key).ok_or(DecodeError::UnknownApi { key })?;
+    let client_id =
+        read_rest(reader, api, version).map_err(|problem| reader.malformed(problem, "RequestHeader"))?;
+    Ok((FixedHead { api, version, correlation_id }, client_id))
+}
+
+#[inline]
+fn read_fixed(reader: &mut Reader) -> Result<(i16, i16, i32), Problem> {
+    Ok((reader.i16()?, reader.i16()?, reader.i32()?))
+}
+
+#[inline]
+fn read_rest(reader: &mut Reader, api: ApiKey, version: i16) -> Result<Option<Range<usize>>, Problem> {
+    let client_id =
+        read_client_id(reader).map_err(|problem| reader.locate(problem, "RequestHeader", "client_id"))?;
+    if api.is_flexible(version) {
+        reader.tagged(|_, _| Ok(()))?;
+    }
+    Ok(client_id)
+}
+
+#[inline]
+fn read_client_id(reader: &mut Reader) -> Result<Option<Range<usize>>, Problem> {
+    // Kafka reads a null in any length below zero.
+    match usize::try_from(reader.i16()?) {
+        Ok(length) => reader.span(length).map(Some),
+        Err(_) => Ok(None),
     }
 }
 
@@ -107,7 +133,8 @@ pub fn decode_any_request(frame: Bytes) -> Result<(RequestHeader, AnyRequest), D
 
 /// Writes any response with its header.
 pub fn encode_any_response(version: i16, correlation_id: i32, response: &AnyResponse) -> Frame {
-    let mut writer = begin_response(response.api(), version, correlation_id);
+    let mut writer = Writer::frame();
+    begin_response(&mut writer, response.api(), version, correlation_id);
     response.encode(&mut writer, version);
     writer.finish()
 }
@@ -124,14 +151,12 @@ pub fn decode_any_response(
 
 /// Starts a response: its header is written, its body is to follow.
 #[inline]
-pub(crate) fn begin_response(api: ApiKey, version: i16, correlation_id: i32) -> Writer {
-    let mut writer = Writer::frame();
+pub(crate) fn begin_response(writer: &mut Writer, api: ApiKey, version: i16, correlation_id: i32) {
     writer.put_array(correlation_id.to_be_bytes());
     if api.has_tagged_response_header(version) {
         writer.begin_tags(0);
         writer.end_tags();
     }
-    writer
 }
 
 /// Reads the header of a response and says in which version its body is written.

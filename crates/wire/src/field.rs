@@ -212,6 +212,9 @@ fn write_length(writer: &mut Writer, at: At, width: Width, length: Option<usize>
     }
 }
 
+/// The longest text that Kafka and its clients read, also in the versions that could say more of its length.
+const LONGEST_TEXT: usize = 0x7fff;
+
 impl Field for String {
     const SMALLEST: usize = 1;
 
@@ -222,9 +225,9 @@ impl Field for String {
 
     #[inline]
     fn write(&self, writer: &mut Writer, at: At) {
-        // A sentence that quotes a long name can outgrow the two bytes that older versions have for its
-        // length; its end is the part that can be spared.
-        let text = if at.flexible { self } else { &self[..self.floor_char_boundary(i16::MAX as usize)] };
+        // A sentence that quotes a long name can outgrow what older versions can say of its length and clients take
+        // in any; its end is the part that can be spared.
+        let text = &self[..self.floor_char_boundary(LONGEST_TEXT)];
         write_length(writer, at, Width::Two, Some(text.len()));
         writer.put(text.as_bytes());
     }
@@ -232,6 +235,7 @@ impl Field for String {
     #[inline]
     fn read_nullable(reader: &mut Reader, at: At) -> Result<Option<Self>, Problem> {
         match read_length(reader, at, Width::Two)? {
+            Some(length) if length > LONGEST_TEXT => Err(Problem::TextTooLong { length }),
             Some(length) => reader.text(length).map(Some),
             None => Ok(None),
         }

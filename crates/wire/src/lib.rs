@@ -4,11 +4,12 @@
 //!
 //! ```text
 //! decode_request(frame: Bytes) -> Result<Request, DecodeError>
-//!     Request { head: Head, body: Body }
-//!     Head { api: ApiKey, version: i16, correlation_id: i32, client_id: Option<String>, .. }
+//!     Request { head: Head, client_id: ClientId, body: Body }
+//!     Head { api: ApiKey, version: i16, correlation_id: i32, .. }
 //!     Body::Op(Op)        goes to the broker; its Reply comes back through `encode_reply`
 //!     Body::Local(Local)  needs no state; `answer` answers it
 //! encode_reply(head: &Head, reply: Reply, addresses: &Addresses) -> Frame
+//! encode_reply_onto(tail: &mut BytesMut, …) -> Frame   the same behind other answers, without memory of its own
 //! answer(head: &Head, request: Local, addresses: &Addresses) -> Frame
 //! ```
 //!
@@ -45,7 +46,7 @@ pub use exchange::{
 pub use field::{Records, Uuid};
 pub use message::{Message, RequestMessage};
 pub use reader::Reader;
-pub use reply::{Addresses, answer, encode_reply};
-pub use request::{Body, Head, Local, Request, decode_request};
+pub use reply::{Addresses, answer, encode_reply, encode_reply_onto};
+pub use request::{Body, ClientId, Head, Local, Request, decode_request};
 pub use table::{AnyRequest, AnyResponse, ApiKey};
 pub use writer::{Frame, Writer};

@@ -89,10 +89,31 @@ messages! {
         describe_topic_partitions::DescribeTopicPartitionsRequest, theirs::DescribeTopicPartitionsRequest;
     describe_topic_partitions_response:
         describe_topic_partitions::DescribeTopicPartitionsResponse, theirs::DescribeTopicPartitionsResponse;
+    offset_commit_request: offset_commit::OffsetCommitRequest, theirs::OffsetCommitRequest;
+    offset_commit_response: offset_commit::OffsetCommitResponse, theirs::OffsetCommitResponse;
+    offset_fetch_request: offset_fetch::OffsetFetchRequest, theirs::OffsetFetchRequest;
+    offset_fetch_response: offset_fetch::OffsetFetchResponse, theirs::OffsetFetchResponse;
+    join_group_request: join_group::JoinGroupRequest, theirs::JoinGroupRequest;
+    join_group_response: join_group::JoinGroupResponse, theirs::JoinGroupResponse;
+    heartbeat_request: heartbeat::HeartbeatRequest, theirs::HeartbeatRequest;
+    heartbeat_response: heartbeat::HeartbeatResponse, theirs::HeartbeatResponse;
+    leave_group_request: leave_group::LeaveGroupRequest, theirs::LeaveGroupRequest;
+    leave_group_response: leave_group::LeaveGroupResponse, theirs::LeaveGroupResponse;
+    sync_group_request: sync_group::SyncGroupRequest, theirs::SyncGroupRequest;
+    sync_group_response: sync_group::SyncGroupResponse, theirs::SyncGroupResponse;
+    describe_groups_request: describe_groups::DescribeGroupsRequest, theirs::DescribeGroupsRequest;
+    describe_groups_response: describe_groups::DescribeGroupsResponse, theirs::DescribeGroupsResponse;
+    list_groups_request: list_groups::ListGroupsRequest, theirs::ListGroupsRequest;
+    list_groups_response: list_groups::ListGroupsResponse, theirs::ListGroupsResponse;
+    delete_groups_request: delete_groups::DeleteGroupsRequest, theirs::DeleteGroupsRequest;
+    delete_groups_response: delete_groups::DeleteGroupsResponse, theirs::DeleteGroupsResponse;
+    offset_delete_request: offset_delete::OffsetDeleteRequest, theirs::OffsetDeleteRequest;
+    offset_delete_response: offset_delete::OffsetDeleteResponse, theirs::OffsetDeleteResponse;
 }
 
 /// Versions of Kafka 4.3 that the other implementation does not know yet.
-const BEYOND_THE_ORACLE: [(&str, i16); 2] = [("ListOffsets", 11), ("DescribeLogDirs", 5)];
+const BEYOND_THE_ORACLE: [(&str, i16); 4] =
+    [("ListOffsets", 11), ("DescribeLogDirs", 5), ("OffsetCommit", 10), ("OffsetFetch", 10)];
 
 const CASES_PER_VERSION: u32 = 32;
 

@@ -1,5 +1,7 @@
 //! Reading values off a frame. No length is believed before it is compared with what is left.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use crate::error::{DecodeError, Place, Problem};
@@ -100,17 +102,39 @@ impl Reader {
     /// in another encoding is served like any other.
     #[inline]
     pub(crate) fn text(&mut self, length: usize) -> Result<String, Problem> {
+        let span = self.span(length)?;
+        let bytes = self.part(span);
+        Ok(match str::from_utf8(bytes) {
+            Ok(text) => text.to_owned(),
+            Err(_) => String::from_utf8_lossy(bytes).into_owned(),
+        })
+    }
+
+    /// Passes over `length` bytes and says where they are.
+    #[inline]
+    pub(crate) fn span(&mut self, length: usize) -> Result<Range<usize>, Problem> {
         let start = self.position;
         self.skip(length)?;
-        Ok(String::from_utf8_lossy(&self.frame[start..self.position]).into_owned())
+        Ok(start..self.position)
+    }
+
+    /// A part of the frame that [`Self::span`] has passed over.
+    #[inline]
+    pub(crate) fn part(&self, span: Range<usize>) -> &[u8] {
+        &self.frame[span]
+    }
+
+    /// The whole frame, when all has been read.
+    #[inline]
+    pub(crate) fn into_frame(self) -> Bytes {
+        self.frame
     }
 
     /// Shares `length` bytes of the frame.
     #[inline]
     pub(crate) fn bytes(&mut self, length: usize) -> Result<Bytes, Problem> {
-        let start = self.position;
-        self.skip(length)?;
-        Ok(self.frame.slice(start..self.position))
+        let span = self.span(length)?;
+        Ok(self.frame.slice(span))
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! From a reply to the bytes that the client's version expects.
 
+use bytes::BytesMut;
 use coordination::reply::Reply;
 
 use crate::api::*;
@@ -7,7 +8,7 @@ use crate::exchange::begin_response;
 use crate::message::Message;
 use crate::request::{Head, Local};
 use crate::table::ApiKey;
-use crate::writer::Frame;
+use crate::writer::{Frame, Writer};
 
 /// Where clients reach this node: what an answer names as leader, controller and coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,50 +27,103 @@ pub struct Addresses {
 ///
 /// If the reply belongs to another op than the one that [`decode_request`](crate::decode_request) made.
 pub fn encode_reply(head: &Head, reply: Reply, addresses: &Addresses) -> Frame {
+    let mut writer = Writer::frame();
+    write_reply(&mut writer, head, reply, addresses);
+    writer.finish()
+}
+
+/// Writes the broker's reply as [`encode_reply`] does, but behind `tail`, and returns an empty frame; only one that
+/// shares large pieces, such as fetched records, is returned and `tail` left as it was.
+///
+/// Thousands of small answers so take no memory of their own.
+///
+/// # Panics
+///
+/// As [`encode_reply`].
+pub fn encode_reply_onto(tail: &mut BytesMut, head: &Head, reply: Reply, addresses: &Addresses) -> Frame {
+    let mut writer = Writer::frame_behind(std::mem::take(tail));
+    write_reply(&mut writer, head, reply, addresses);
+    let (before, frame) = writer.finish_behind();
+    *tail = before;
+    frame
+}
+
+#[inline]
+fn write_reply(writer: &mut Writer, head: &Head, reply: Reply, addresses: &Addresses) {
     let Head { version, asked, .. } = *head;
     match (head.api, reply) {
-        (ApiKey::Produce, Reply::Produce(reply)) => respond(head, &produce::response(reply)),
+        (ApiKey::Produce, Reply::Produce(reply)) => respond(writer, head, &produce::response(reply)),
         (ApiKey::Fetch, Reply::Fetch(reply)) => {
-            respond(head, &fetch::response(reply, version, asked, addresses))
+            respond(writer, head, &fetch::response(reply, version, asked, addresses));
         }
-        (ApiKey::ListOffsets, Reply::ListOffsets(reply)) => respond(head, &list_offsets::response(reply)),
+        (ApiKey::ListOffsets, Reply::ListOffsets(reply)) => {
+            respond(writer, head, &list_offsets::response(reply));
+        }
         (ApiKey::Metadata, Reply::Metadata(reply)) => {
-            respond(head, &metadata::response(reply, asked, addresses))
+            respond(writer, head, &metadata::response(reply, asked, addresses));
         }
-        (ApiKey::CreateTopics, Reply::CreateTopics(reply)) => respond(head, &create_topics::response(reply)),
+        (ApiKey::OffsetCommit, Reply::OffsetCommit(reply)) => {
+            respond(writer, head, &offset_commit::response(reply));
+        }
+        (ApiKey::OffsetFetch, Reply::OffsetFetch(reply)) => {
+            respond(writer, head, &offset_fetch::response(reply, version));
+        }
+        (ApiKey::JoinGroup, Reply::JoinGroup(reply)) => respond(writer, head, &join_group::response(reply)),
+        (ApiKey::Heartbeat, Reply::Heartbeat(reply)) => respond(writer, head, &heartbeat::response(reply)),
+        (ApiKey::LeaveGroup, Reply::LeaveGroup(reply)) => {
+            respond(writer, head, &leave_group::response(reply, version));
+        }
+        (ApiKey::SyncGroup, Reply::SyncGroup(reply)) => respond(writer, head, &sync_group::response(reply)),
+        (ApiKey::DescribeGroups, Reply::DescribeGroups(reply)) => {
+            respond(writer, head, &describe_groups::response(reply, version, asked));
+        }
+        (ApiKey::ListGroups, Reply::ListGroups(reply)) => {
+            respond(writer, head, &list_groups::response(reply));
+        }
+        (ApiKey::CreateTopics, Reply::CreateTopics(reply)) => {
+            respond(writer, head, &create_topics::response(reply));
+        }
         (ApiKey::DeleteTopics, Reply::DeleteTopics(reply)) => {
-            respond(head, &delete_topics::response(reply, version))
+            respond(writer, head, &delete_topics::response(reply, version));
         }
         (ApiKey::DeleteRecords, Reply::DeleteRecords(reply)) => {
-            respond(head, &delete_records::response(reply))
+            respond(writer, head, &delete_records::response(reply));
         }
         (ApiKey::InitProducerId, Reply::InitProducerId(reply)) => {
-            respond(head, &init_producer_id::response(&reply))
+            respond(writer, head, &init_producer_id::response(&reply));
         }
         (ApiKey::OffsetForLeaderEpoch, Reply::OffsetForLeaderEpoch(reply)) => {
-            respond(head, &offset_for_leader_epoch::response(reply))
+            respond(writer, head, &offset_for_leader_epoch::response(reply));
         }
         (ApiKey::DescribeConfigs, Reply::DescribeConfigs(reply)) => {
-            respond(head, &describe_configs::response(reply))
+            respond(writer, head, &describe_configs::response(reply));
         }
-        (ApiKey::AlterConfigs, Reply::AlterConfigs(reply)) => respond(head, &alter_configs::response(reply)),
+        (ApiKey::AlterConfigs, Reply::AlterConfigs(reply)) => {
+            respond(writer, head, &alter_configs::response(reply));
+        }
         (ApiKey::DescribeLogDirs, Reply::DescribeLogDirs(reply)) => {
-            respond(head, &describe_log_dirs::response(reply))
+            respond(writer, head, &describe_log_dirs::response(reply));
         }
         (ApiKey::CreatePartitions, Reply::CreatePartitions(reply)) => {
-            respond(head, &create_partitions::response(reply))
+            respond(writer, head, &create_partitions::response(reply));
+        }
+        (ApiKey::DeleteGroups, Reply::DeleteGroups(reply)) => {
+            respond(writer, head, &delete_groups::response(reply));
         }
         (ApiKey::IncrementalAlterConfigs, Reply::AlterConfigs(reply)) => {
-            respond(head, &incremental_alter_configs::response(reply))
+            respond(writer, head, &incremental_alter_configs::response(reply));
         }
         (ApiKey::ListPartitionReassignments, Reply::ListPartitionReassignments(reply)) => {
-            respond(head, &list_partition_reassignments::response(&reply))
+            respond(writer, head, &list_partition_reassignments::response(&reply));
+        }
+        (ApiKey::OffsetDelete, Reply::OffsetDelete(reply)) => {
+            respond(writer, head, &offset_delete::response(reply));
         }
         (ApiKey::DescribeCluster, Reply::DescribeCluster(reply)) => {
-            respond(head, &describe_cluster::response(reply, asked, addresses))
+            respond(writer, head, &describe_cluster::response(reply, asked, addresses));
         }
         (ApiKey::DescribeTopicPartitions, Reply::DescribeTopicPartitions(reply)) => {
-            respond(head, &describe_topic_partitions::response(reply, addresses))
+            respond(writer, head, &describe_topic_partitions::response(reply, addresses));
         }
         (api, reply) => panic!("{} is not answered with {reply:?}", api.name()),
     }
@@ -77,28 +131,29 @@ pub fn encode_reply(head: &Head, reply: Reply, addresses: &Addresses) -> Frame {
 
 /// Answers a request that needs no state.
 pub fn answer(head: &Head, request: Local, addresses: &Addresses) -> Frame {
+    let mut writer = Writer::frame();
     match request {
-        Local::ApiVersions(request) => respond(head, &api_versions::response(&request, head.version)),
+        Local::ApiVersions(request) => {
+            respond(&mut writer, head, &api_versions::response(&request, head.version));
+        }
         Local::UnsupportedApiVersions => {
             // In version 0, which every client can read.
-            let mut writer = begin_response(head.api, 0, head.correlation_id);
+            begin_response(&mut writer, head.api, 0, head.correlation_id);
             api_versions::unsupported().encode(&mut writer, 0);
-            writer.finish()
         }
         Local::FindCoordinator(request) => {
-            respond(head, &find_coordinator::response(request, head.version, addresses))
+            respond(&mut writer, head, &find_coordinator::response(request, head.version, addresses));
         }
         Local::Refused(response) => {
-            let mut writer = begin_response(head.api, head.version, head.correlation_id);
+            begin_response(&mut writer, head.api, head.version, head.correlation_id);
             response.encode(&mut writer, head.version);
-            writer.finish()
         }
     }
+    writer.finish()
 }
 
 #[inline]
-fn respond<M: Message>(head: &Head, response: &M) -> Frame {
-    let mut writer = begin_response(head.api, head.version, head.correlation_id);
-    response.encode(&mut writer, head.version);
-    writer.finish()
+fn respond<M: Message>(writer: &mut Writer, head: &Head, response: &M) {
+    begin_response(writer, head.api, head.version, head.correlation_id);
+    response.encode(writer, head.version);
 }

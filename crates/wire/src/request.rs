@@ -1,12 +1,16 @@
 //! From a frame to what is to be done with it.
 
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
 use bytes::Bytes;
 use coordination::op::Op;
 
 use crate::api::api_versions::ApiVersionsRequest;
 use crate::api::find_coordinator::FindCoordinatorRequest;
 use crate::error::DecodeError;
-use crate::exchange::RequestHeader;
+use crate::exchange::{FixedHead, decode_head};
 use crate::message::Message;
 use crate::reader::Reader;
 use crate::table::{AnyResponse, ApiKey};
@@ -16,6 +20,8 @@ use crate::table::{AnyResponse, ApiKey};
 pub struct Request {
     /// What is needed to answer it.
     pub head: Head,
+    /// The client's name for itself.
+    pub client_id: ClientId,
     /// What is asked.
     pub body: Body,
 }
@@ -29,8 +35,6 @@ pub struct Head {
     pub version: i16,
     /// The client's number for the request.
     pub correlation_id: i32,
-    /// The client's name for itself.
-    pub client_id: Option<String>,
     /// What the client wants to see in the answer.
     pub(crate) asked: Asked,
 }
@@ -39,6 +43,46 @@ impl Head {
     /// Whether the client waits for an answer. Only a producer with acks=0 does not.
     pub fn expects_reply(&self) -> bool {
         !self.asked.silence
+    }
+}
+
+/// A client's name for itself, where it stands in the frame.
+///
+/// A client sends the same name with every request, so it is compared often and read once. It holds on to the frame:
+/// drop it when the request has begun.
+#[derive(Clone)]
+pub struct ClientId {
+    frame: Bytes,
+    span: Option<Range<usize>>,
+}
+
+impl ClientId {
+    /// Whether this is the name that is known already.
+    #[inline]
+    pub fn is(&self, known: Option<&str>) -> bool {
+        self.bytes() == known.map(str::as_bytes)
+    }
+
+    /// The name; `None` where the client gave none. What is not UTF-8 in it becomes U+FFFD, as in Kafka.
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        self.bytes().map(String::from_utf8_lossy)
+    }
+
+    #[inline]
+    fn bytes(&self) -> Option<&[u8]> {
+        self.span.clone().map(|span| &self.frame[span])
+    }
+}
+
+impl PartialEq for ClientId {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+
+impl fmt::Debug for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text().fmt(f)
     }
 }
 
@@ -51,6 +95,8 @@ pub(crate) struct Asked {
     pub(crate) cluster_operations: bool,
     /// What the user may do with each topic.
     pub(crate) topic_operations: bool,
+    /// What the user may do with each group.
+    pub(crate) group_operations: bool,
     /// Only committed records, with a list of aborted transactions.
     pub(crate) read_committed: bool,
 }
@@ -82,14 +128,15 @@ pub enum Local {
 /// Bytes behind the body are ignored, as a live Kafka ignores them.
 pub fn decode_request(frame: Bytes) -> Result<Request, DecodeError> {
     let mut reader = Reader::of_request(frame);
-    let RequestHeader { api, version, correlation_id, client_id } = RequestHeader::decode(&mut reader)?;
+    let (FixedHead { api, version, correlation_id }, span) = decode_head(&mut reader)?;
     let mut asked = Asked::default();
     let body = if api == ApiKey::ApiVersions && !api.versions().contains(&version) {
         Body::Local(Local::UnsupportedApiVersions)
     } else {
         decode_body(api, version, &mut reader, &mut asked)?
     };
-    Ok(Request { head: Head { api, version, correlation_id, client_id, asked }, body })
+    let client_id = ClientId { frame: reader.into_frame(), span };
+    Ok(Request { head: Head { api, version, correlation_id, asked }, client_id, body })
 }
 
 fn decode_body(
@@ -109,10 +156,24 @@ fn decode_body(
         ApiKey::Metadata => {
             return Ok(metadata::MetadataRequest::decode_from(reader, version)?.into_body(version, asked));
         }
+        ApiKey::OffsetCommit => {
+            offset_commit::OffsetCommitRequest::decode_from(reader, version)?.into_op(version)
+        }
+        ApiKey::OffsetFetch => {
+            offset_fetch::OffsetFetchRequest::decode_from(reader, version)?.into_op(version)
+        }
         ApiKey::FindCoordinator => {
             let request = FindCoordinatorRequest::decode_from(reader, version)?;
             return Ok(Body::Local(Local::FindCoordinator(request)));
         }
+        ApiKey::JoinGroup => join_group::JoinGroupRequest::decode_from(reader, version)?.into_op(version),
+        ApiKey::Heartbeat => heartbeat::HeartbeatRequest::decode_from(reader, version)?.into_op(),
+        ApiKey::LeaveGroup => leave_group::LeaveGroupRequest::decode_from(reader, version)?.into_op(version),
+        ApiKey::SyncGroup => sync_group::SyncGroupRequest::decode_from(reader, version)?.into_op(version),
+        ApiKey::DescribeGroups => {
+            describe_groups::DescribeGroupsRequest::decode_from(reader, version)?.into_op(asked)
+        }
+        ApiKey::ListGroups => list_groups::ListGroupsRequest::decode_from(reader, version)?.into_op(),
         ApiKey::ApiVersions => {
             let request = ApiVersionsRequest::decode_from(reader, version)?;
             return Ok(Body::Local(Local::ApiVersions(request)));
@@ -140,6 +201,7 @@ fn decode_body(
         ApiKey::CreatePartitions => {
             create_partitions::CreatePartitionsRequest::decode_from(reader, version)?.into_op()
         }
+        ApiKey::DeleteGroups => delete_groups::DeleteGroupsRequest::decode_from(reader, version)?.into_op(),
         ApiKey::IncrementalAlterConfigs => {
             incremental_alter_configs::IncrementalAlterConfigsRequest::decode_from(reader, version)?.into_op()
         }
@@ -147,6 +209,7 @@ fn decode_body(
             list_partition_reassignments::ListPartitionReassignmentsRequest::decode_from(reader, version)?
                 .into_op()
         }
+        ApiKey::OffsetDelete => offset_delete::OffsetDeleteRequest::decode_from(reader, version)?.into_op(),
         ApiKey::DescribeCluster => {
             describe_cluster::DescribeClusterRequest::decode_from(reader, version)?.into_op(asked)
         }

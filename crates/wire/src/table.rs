@@ -170,8 +170,18 @@ table! {
     Fetch = 1, 4..=18, advertised 4, flexible 12, fetch: FetchRequest => FetchResponse;
     ListOffsets = 2, 1..=11, advertised 1, flexible 6, list_offsets: ListOffsetsRequest => ListOffsetsResponse;
     Metadata = 3, 0..=13, advertised 0, flexible 9, metadata: MetadataRequest => MetadataResponse;
+    OffsetCommit = 8, 2..=10, advertised 2, flexible 8,
+        offset_commit: OffsetCommitRequest => OffsetCommitResponse;
+    OffsetFetch = 9, 1..=10, advertised 1, flexible 6, offset_fetch: OffsetFetchRequest => OffsetFetchResponse;
     FindCoordinator = 10, 0..=6, advertised 0, flexible 3,
         find_coordinator: FindCoordinatorRequest => FindCoordinatorResponse;
+    JoinGroup = 11, 0..=9, advertised 0, flexible 6, join_group: JoinGroupRequest => JoinGroupResponse;
+    Heartbeat = 12, 0..=4, advertised 0, flexible 4, heartbeat: HeartbeatRequest => HeartbeatResponse;
+    LeaveGroup = 13, 0..=5, advertised 0, flexible 4, leave_group: LeaveGroupRequest => LeaveGroupResponse;
+    SyncGroup = 14, 0..=5, advertised 0, flexible 4, sync_group: SyncGroupRequest => SyncGroupResponse;
+    DescribeGroups = 15, 0..=6, advertised 0, flexible 5,
+        describe_groups: DescribeGroupsRequest => DescribeGroupsResponse;
+    ListGroups = 16, 0..=5, advertised 0, flexible 3, list_groups: ListGroupsRequest => ListGroupsResponse;
     ApiVersions = 18, 0..=4, advertised 0, flexible 3, api_versions: ApiVersionsRequest => ApiVersionsResponse;
     CreateTopics = 19, 2..=7, advertised 2, flexible 5,
         create_topics: CreateTopicsRequest => CreateTopicsResponse;
@@ -191,10 +201,14 @@ table! {
         describe_log_dirs: DescribeLogDirsRequest => DescribeLogDirsResponse;
     CreatePartitions = 37, 0..=3, advertised 0, flexible 2,
         create_partitions: CreatePartitionsRequest => CreatePartitionsResponse;
+    DeleteGroups = 42, 0..=2, advertised 0, flexible 2,
+        delete_groups: DeleteGroupsRequest => DeleteGroupsResponse;
     IncrementalAlterConfigs = 44, 0..=1, advertised 0, flexible 1,
         incremental_alter_configs: IncrementalAlterConfigsRequest => IncrementalAlterConfigsResponse;
     ListPartitionReassignments = 46, 0..=0, advertised 0, flexible 0,
         list_partition_reassignments: ListPartitionReassignmentsRequest => ListPartitionReassignmentsResponse;
+    OffsetDelete = 47, 0..=0, advertised 0, flexible 1,
+        offset_delete: OffsetDeleteRequest => OffsetDeleteResponse;
     DescribeCluster = 60, 0..=2, advertised 0, flexible 0,
         describe_cluster: DescribeClusterRequest => DescribeClusterResponse;
     DescribeTopicPartitions = 75, 0..=0, advertised 0, flexible 0,

@@ -14,8 +14,21 @@ const FIRST_CAPACITY: usize = 256;
 /// It is a list of chunks for a vectored write; most frames have a single one.
 #[derive(Clone, Debug, Default)]
 pub struct Frame {
-    chunks: Vec<Bytes>,
+    chunks: Chunks,
     length: usize,
+}
+
+/// A single chunk, as most frames have, needs no memory of its own.
+#[derive(Clone, Debug)]
+enum Chunks {
+    One([Bytes; 1]),
+    Many(Vec<Bytes>),
+}
+
+impl Default for Chunks {
+    fn default() -> Self {
+        Self::Many(Vec::new())
+    }
 }
 
 impl Frame {
@@ -31,20 +44,27 @@ impl Frame {
 
     /// The chunks in the order in which they are sent.
     pub fn chunks(&self) -> &[Bytes] {
-        &self.chunks
+        match &self.chunks {
+            Chunks::One(chunk) => chunk,
+            Chunks::Many(chunks) => chunks,
+        }
     }
 
     /// The chunks, to be owned.
-    pub fn into_chunks(self) -> Vec<Bytes> {
-        self.chunks
+    pub fn into_chunks(self) -> impl Iterator<Item = Bytes> {
+        let (one, many) = match self.chunks {
+            Chunks::One([chunk]) => (Some(chunk), Vec::new()),
+            Chunks::Many(chunks) => (None, chunks),
+        };
+        one.into_iter().chain(many)
     }
 
     /// All chunks in one, for tests and tools; copies unless there is only one.
-    pub fn into_bytes(mut self) -> Bytes {
-        if self.chunks.len() == 1 {
-            return self.chunks.remove(0);
+    pub fn into_bytes(self) -> Bytes {
+        match self.chunks {
+            Chunks::One([chunk]) => chunk,
+            Chunks::Many(chunks) => chunks.concat().into(),
         }
-        self.chunks.concat().into()
     }
 
     /// What a peer gets to see as the frame: all but the size in front.
@@ -57,8 +77,9 @@ impl Frame {
 /// Collects a frame.
 #[derive(Debug)]
 pub struct Writer {
-    /// Everything but the large byte strings, one after the other.
+    /// Everything but the large byte strings, one after the other; before `start` stands what was there before.
     small: BytesMut,
+    start: usize,
     /// Large byte strings and the places in `small` before which each belongs.
     large: Vec<(usize, Bytes)>,
     large_length: usize,
@@ -70,14 +91,22 @@ pub struct Writer {
 impl Writer {
     /// Starts a frame with room for its size.
     pub(crate) fn frame() -> Self {
-        let mut writer = Self::bare(FIRST_CAPACITY);
+        Self::frame_behind(BytesMut::with_capacity(FIRST_CAPACITY))
+    }
+
+    /// Starts a frame behind other bytes.
+    #[inline]
+    pub(crate) fn frame_behind(before: BytesMut) -> Self {
+        let mut writer = Self::behind(before);
         writer.small.put_i32(0);
         writer
     }
 
-    fn bare(capacity: usize) -> Self {
+    #[inline]
+    fn behind(before: BytesMut) -> Self {
         Self {
-            small: BytesMut::with_capacity(capacity),
+            start: before.len(),
+            small: before,
             large: Vec::new(),
             large_length: 0,
             #[cfg(test)]
@@ -87,12 +116,39 @@ impl Writer {
 
     /// Ends the frame that [`Writer::frame`] started.
     pub(crate) fn finish(mut self) -> Frame {
-        let length = self.small.len() + self.large_length;
+        self.put_size();
+        self.into_frame()
+    }
+
+    /// Ends the frame that [`Writer::frame_behind`] started. It stays behind the other bytes, which come back with
+    /// nothing to send; if it has large byte strings in it, they come back alone, and the frame by itself.
+    #[inline]
+    pub(crate) fn finish_behind(mut self) -> (BytesMut, Frame) {
+        self.put_size();
+        if self.large.is_empty() {
+            return (self.small, Frame::default());
+        }
+        let small = self.small.split_off(self.start);
+        let before = std::mem::replace(&mut self.small, small);
+        for (place, _) in &mut self.large {
+            *place -= self.start;
+        }
+        self.start = 0;
+        (before, self.into_frame())
+    }
+
+    #[inline]
+    fn put_size(&mut self) {
+        let length = self.small.len() - self.start + self.large_length;
         let size = i32::try_from(length - 4).expect("an answer is far below 2 GiB: fetches are bounded");
-        self.small[..4].copy_from_slice(&size.to_be_bytes());
+        self.small[self.start..self.start + 4].copy_from_slice(&size.to_be_bytes());
+    }
+
+    fn into_frame(self) -> Frame {
+        let length = self.small.len() + self.large_length;
         let small = self.small.freeze();
         if self.large.is_empty() {
-            return Frame { chunks: vec![small], length };
+            return Frame { chunks: Chunks::One([small]), length };
         }
         let mut chunks = Vec::with_capacity(2 * self.large.len() + 1);
         let mut position = 0;
@@ -106,7 +162,7 @@ impl Writer {
         if position < small.len() {
             chunks.push(small.slice(position..));
         }
-        Frame { chunks, length }
+        Frame { chunks: Chunks::Many(chunks), length }
     }
 
     #[inline]
@@ -160,7 +216,7 @@ impl Writer {
 
     /// Adds a tagged field: tag, size, then what `value` writes.
     pub(crate) fn tagged(&mut self, tag: u32, value: impl FnOnce(&mut Self)) {
-        let mut inner = Self::bare(64);
+        let mut inner = Self::behind(BytesMut::with_capacity(64));
         #[cfg(test)]
         {
             inner.unknown_tags = self.unknown_tags;
@@ -201,5 +257,29 @@ mod tests {
         assert_eq!(frame.len(), 4 + 2 + 2 * OWN_CHUNK + 5);
         assert_eq!(head[..4], i32::try_from(frame.len() - 4).unwrap().to_be_bytes());
         assert_eq!(frame.clone().into_content().len(), frame.len() - 4);
+    }
+
+    #[test]
+    fn a_frame_goes_behind_others_unless_it_has_large_bytes() {
+        let before = BytesMut::from(&b"before"[..]);
+        let mut writer = Writer::frame_behind(before);
+        writer.put(b"ab");
+        let (before, frame) = writer.finish_behind();
+        assert_eq!(before[..], *b"before\0\0\0\x02ab");
+        assert!(frame.is_empty());
+        assert_eq!(frame.into_chunks().count(), 0);
+
+        let large = Bytes::from(vec![7; OWN_CHUNK]);
+        let mut writer = Writer::frame_behind(before);
+        writer.put(b"cd");
+        writer.share(&large);
+        writer.put(b"ef");
+        let (before, frame) = writer.finish_behind();
+        assert_eq!(before[..], *b"before\0\0\0\x02ab");
+        let [head, shared, tail] = frame.chunks() else { panic!("{frame:?}") };
+        assert_eq!(head[..], *b"\0\0\x10\x04cd");
+        assert_eq!(shared.as_ptr(), large.as_ptr());
+        assert_eq!(tail[..], *b"ef");
+        assert_eq!(frame.len(), 4 + 2 + OWN_CHUNK + 2);
     }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use coordination::catalog::{Catalog, Decision};
+use coordination::catalog::{Catalog, Decision, Minted};
 use coordination::error_code::ErrorCode;
-use coordination::ids::TopicId;
+use coordination::ids::{OrgId, TopicId};
 use coordination::record::Record;
 use ulid::Ulid;
 
@@ -61,6 +61,22 @@ impl Admin {
             .await
     }
 
+    /// Gives an organisation its `__consumer_offsets`, unless it has one.
+    ///
+    /// Kafka makes it when the first group is looked for, and answers 15 and 16 meanwhile; here it is there before
+    /// anybody asks.
+    ///
+    /// # Errors
+    /// When the store does not take it.
+    pub async fn ensure_offsets_topic(self: &Arc<Self>, org: OrgId) -> Result<(), ErrorCode> {
+        let ids = mint_topic_ids(1);
+        self.change(move |catalog, now_ms| {
+            let records = catalog.handle_start_of_groups(org, Minted { now_ms, topic_ids: &ids });
+            Decision { records, reply: () }
+        })
+        .await
+    }
+
     /// Makes the records true of the catalog and tells the follower; gives back the topics that are gone.
     ///
     /// Whoever learns of a topic from the catalog can use it at once: the follower knows it before the catalog
@@ -90,7 +106,9 @@ impl Admin {
                         self.follower.put(spec);
                     }
                 }
-                Record::ProducerIds { .. } | Record::Cluster { .. } => self.catalog.write().apply(record),
+                Record::ProducerIds { .. } | Record::Cluster { .. } | Record::GroupConfigs(_) => {
+                    self.catalog.write().apply(record);
+                }
             }
         }
         deleted

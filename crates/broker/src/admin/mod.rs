@@ -5,7 +5,7 @@
 //! requests that only look take the catalog's lock for a moment.
 //!
 //! Start it with [`Admin::recover`], which reads the records back and tells the follower of every topic, then
-//! [`Admin::ensure_cluster_id`].
+//! [`Admin::ensure_cluster_id`] and [`Admin::ensure_offsets_topic`].
 
 mod change;
 mod cluster_id;
@@ -25,6 +25,7 @@ use coordination::settings::Settings;
 use parking_lot::{Mutex, RwLock};
 use store::LocalStore;
 
+pub(crate) use record_log::PARTITION as CATALOG_PARTITION;
 pub use record_log::RecordLogError;
 
 use crate::topics::TopicSpec;

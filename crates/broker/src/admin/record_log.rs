@@ -9,7 +9,7 @@ use coordination::record::{Record, RecordError};
 use store::{Append, AppendError, LocalStore, PartitionLog, ReadError};
 
 /// Where the records are.
-const PARTITION: PartitionKey = PartitionKey { topic: TopicId::KOHORT, partition: 0 };
+pub(crate) const PARTITION: PartitionKey = PartitionKey { topic: TopicId::KOHORT, partition: 0 };
 
 /// How many bytes of records are read at a time.
 const READ_BYTES: usize = 4 << 20;

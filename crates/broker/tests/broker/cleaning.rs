@@ -10,7 +10,7 @@ async fn old_segments_go_and_young_ones_stay() {
     world.create("orders", 1, &[("retention.ms", "86400000")]).await;
     world.produce("orders", 0, batch_at(3, now_ms() - 2 * DAY_MS)).await.unwrap();
     world.settle().await;
-    world.broker.topics().all()[0].partitions[0].log().roll();
+    world.topic("orders").partitions[0].log().roll();
     world.append("orders", 0, 2).await;
     world.settle().await;
     world.broker.clean().await;
@@ -27,7 +27,7 @@ async fn no_more_than_retention_bytes_stays_in_whole_segments() {
     for _ in 0..4 {
         world.append("orders", 0, 5).await;
         world.settle().await;
-        world.broker.topics().all()[0].partitions[0].log().roll();
+        world.topic("orders").partitions[0].log().roll();
     }
     world.broker.clean().await;
     let read = world.read("orders", 0, 20).await;
@@ -38,7 +38,7 @@ async fn no_more_than_retention_bytes_stays_in_whole_segments() {
 async fn compaction_keeps_the_last_value_of_every_key() {
     let world = World::new().await;
     world.create("state", 1, &[("cleanup.policy", "compact"), ("min.cleanable.dirty.ratio", "0")]).await;
-    let log = Arc::clone(world.broker.topics().all()[0].partitions[0].log());
+    let log = Arc::clone(world.topic("state").partitions[0].log());
     for (a, b) in [("1", "1"), ("2", "2"), ("3", "2")] {
         world.produce("state", 0, keyed(&[(Some("a"), Some(a)), (Some("b"), Some(b))])).await.unwrap();
         world.settle().await;

@@ -66,7 +66,7 @@ async fn unknown_sessions_and_wrong_epochs_are_refused() {
 async fn a_session_does_not_mix_names_and_ids() {
     let world = world().await;
     let id = world.fetch(next(0, 0, &[(0, 0)])).await.session_id;
-    let topic = world.broker.topics().all()[0].id;
+    let topic = world.topic("orders").id;
     let mut request = next(id, 1, &[]);
     request.by_id = true;
     assert_eq!(world.fetch(request.clone()).await.error, Some(ErrorCode::FetchSessionTopicIdError));

@@ -76,7 +76,7 @@ async fn silent_producers_are_forgotten() {
     let world = World::with(&[("producer.id.expiration.ms", "1")]).await;
     world.create("orders", 1, &[]).await;
     world.produce("orders", 0, from_producer(2, 7, 5, 0)).await.unwrap();
-    let topic = world.broker.topics().all().into_iter().next().unwrap();
+    let topic = world.topic("orders");
     topic.partitions[0].expire_producers(i64::MAX, 1);
     assert!(world.produce("orders", 0, from_producer(1, 7, 0, 9)).await.is_ok());
 }

@@ -6,6 +6,8 @@ mod cleaning;
 mod faults;
 mod fetch;
 mod fetch_sessions;
+mod group_world;
+mod groups;
 mod idempotence;
 mod offsets;
 mod produce;

@@ -9,7 +9,7 @@ async fn topics_settings_and_records_are_there_after_a_restart() {
     let id = world.create("small", 3, &[("max.message.bytes", "100")]).await;
     world.append("small", 2, 1).await;
     let world = world.restart().await;
-    let topic = world.broker.topics().all().into_iter().next().unwrap();
+    let topic = world.topic("small");
     assert_eq!((topic.id, &*topic.name, topic.partitions.len()), (id, "small", 3));
     assert_eq!(world.values("small", 2, 0).await, ["v0"]);
     assert_eq!(world.refusal("small", batch(30)).await, ErrorCode::MessageTooLarge);

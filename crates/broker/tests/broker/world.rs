@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use batch::{BatchBuilder, Batches, Codec, NewRecord, ProducerFields, Record, Records};
 use broker::Broker;
+use broker::topics::Topic;
 use bytes::Bytes;
 use coordination::error_code::ErrorCode;
 use coordination::ids::{OrgId, TopicId};
@@ -87,6 +88,11 @@ impl World {
             Reply::CreateTopics(made) => made.topics[0].result.as_ref().unwrap().id,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// The topic of this name.
+    pub(crate) fn topic(&self, name: &str) -> Arc<Topic> {
+        self.broker.topics().by_name(OrgId::DEFAULT, name).unwrap()
     }
 
     pub(crate) async fn delete(&self, name: &str) {

@@ -6,15 +6,18 @@ use super::describe_configs::ResourceKind;
 use super::{Catalog, Decision, check_size, check_topic_name, repeated};
 use crate::error_code::ErrorCode;
 use crate::ids::OrgId;
+use crate::limits::GROUP_CONFIGS_MAX;
 use crate::op::{self, ConfigChanges, ConfigOperation, ConfigResource};
-use crate::record::{BrokerConfigs, Record, Topic};
+use crate::record::{BrokerConfigs, GroupConfigs, Record, Topic};
 use crate::reply::{self, Refusal};
-use crate::settings::{Kind, Property, broker_property, topic_property};
+use crate::settings::{
+    Kind, Property, broker_property, group_property_named, topic_property, validate_group_configs,
+};
 
 type Configs = BTreeMap<String, String>;
 
 impl Catalog {
-    /// Changes settings of topics and of the broker. Each resource gets all of its changes or none.
+    /// Changes settings of topics, groups and the broker. Each resource gets all of its changes or none.
     pub fn handle_alter_configs(&self, org: OrgId, op: &op::AlterConfigs) -> Decision<reply::AlterConfigs> {
         let twice = repeated(op.resources.iter().map(|(resource, _)| resource));
         let mut records = Vec::new();
@@ -27,8 +30,8 @@ impl Catalog {
                 self.altered(org, resource, changes, &mut broker)
             };
             let error = match changed {
-                Ok(topic) => {
-                    records.extend(topic.map(Record::Topic));
+                Ok(record) => {
+                    records.extend(record);
                     None
                 }
                 Err(refusal) => Some(refusal),
@@ -44,18 +47,20 @@ impl Catalog {
         Decision { records, reply: reply::AlterConfigs { resources } }
     }
 
-    /// Changes `broker`, or says what a topic becomes if it becomes anything else.
+    /// Changes `broker`, or says what a topic or a group becomes if it becomes anything else.
     fn altered(
         &self,
         org: OrgId,
         resource: &ConfigResource,
         changes: &ConfigChanges,
         broker: &mut BrokerConfigs,
-    ) -> Result<Option<Topic>, Refusal> {
+    ) -> Result<Option<Record>, Refusal> {
         check_changes(changes)?;
         let kind = ResourceKind::of(resource);
         match kind {
-            Some(ResourceKind::Topic) => self.altered_topic(org, &resource.name, changes),
+            Some(ResourceKind::Topic) => {
+                Ok(self.altered_topic(org, &resource.name, changes)?.map(Record::Topic))
+            }
             Some(ResourceKind::Broker) => {
                 let scope = if resource.name.is_empty() { &mut broker.all } else { &mut broker.own };
                 self.check_node(&resource.name)?;
@@ -77,14 +82,8 @@ impl Catalog {
                     |name: &str| Err(invalid(format!("Unknown client metrics configuration: {name}")));
                 first_name(changes).map_or(Ok(None), refuse)
             }
-            Some(ResourceKind::Group) if resource.name.is_empty() => {
-                Err(invalid("Default group resources are not allowed."))
-            }
             Some(ResourceKind::Group) => {
-                let refuse = |name: &str| {
-                    Err(Refusal::new(ErrorCode::InvalidConfig, format!("Unknown group config name: {name}")))
-                };
-                first_name(changes).map_or(Ok(None), refuse)
+                Ok(self.altered_group(org, &resource.name, changes)?.map(Record::GroupConfigs))
             }
             Some(ResourceKind::BrokerLogger) | None => {
                 Err(invalid(format!("Unknown resource type {}", resource.resource_type)))
@@ -103,17 +102,7 @@ impl Catalog {
             ConfigChanges::Replace(configs) => replaced(configs),
             ConfigChanges::Incremental(changes) => {
                 let mut configs = topic.map(|topic| topic.configs.clone()).unwrap_or_default();
-                for (name, operation, value) in changes {
-                    // Kafka has no better answer either to an operation that does not exist.
-                    let operation = (*operation).map_err(|_| ErrorCode::UnknownServerError)?;
-                    let property = topic_property(name).map(|topic| &topic.property);
-                    let change = Change { name, operation, value: value.as_deref().unwrap_or_default() };
-                    if !change.apply(&mut configs, property) {
-                        let verb = if operation == ConfigOperation::Append { "APPEND" } else { "SUBTRACT" };
-                        let message = format!("Can't {verb} to key {name} because its type is not LIST.");
-                        return Err(Refusal::new(ErrorCode::InvalidConfig, message));
-                    }
-                }
+                apply_all(changes, &mut configs, |name| topic_property(name).map(|topic| &topic.property))?;
                 configs
             }
         };
@@ -127,6 +116,36 @@ impl Catalog {
             return Err(Refusal::new(ErrorCode::UnknownTopicOrPartition, message));
         };
         Ok((configs != topic.configs).then(|| Topic { configs, ..topic.clone() }))
+    }
+
+    fn altered_group(
+        &self,
+        org: OrgId,
+        name: &str,
+        changes: &ConfigChanges,
+    ) -> Result<Option<GroupConfigs>, Refusal> {
+        let current = self.group_configs.get(&(org, name.to_owned()));
+        let configs = match changes {
+            ConfigChanges::Replace(configs) => replaced(configs),
+            ConfigChanges::Incremental(changes) => {
+                let mut configs = current.cloned().unwrap_or_default();
+                apply_all(changes, &mut configs, group_property_named)?;
+                configs
+            }
+        };
+        if name.is_empty() {
+            return Err(invalid("Default group resources are not allowed."));
+        }
+        let refuse = |message| Refusal::new(ErrorCode::InvalidConfig, message);
+        let configs = validate_group_configs(&configs, &self.settings).map_err(refuse)?;
+        if Some(&configs) == current || (configs.is_empty() && current.is_none()) {
+            return Ok(None);
+        }
+        if current.is_none() && self.group_configs.len() >= GROUP_CONFIGS_MAX {
+            let message = format!("{GROUP_CONFIGS_MAX} groups have settings of their own; no more are kept.");
+            return Err(Refusal::new(ErrorCode::PolicyViolation, message));
+        }
+        Ok(Some(GroupConfigs { org, group: name.to_owned(), configs }))
     }
 
     /// The name of a broker resource is empty for all brokers, or this node's id.
@@ -209,6 +228,25 @@ fn check_changes(changes: &ConfigChanges) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(invalid(format!("Null value not supported for : {}", without_value.join(", "))))
+}
+
+/// Takes all steps of an incremental change of a topic or a group.
+fn apply_all(
+    changes: &[(String, Result<ConfigOperation, i8>, Option<String>)],
+    configs: &mut Configs,
+    property: impl Fn(&str) -> Option<&'static Property>,
+) -> Result<(), Refusal> {
+    for (name, operation, value) in changes {
+        // Kafka has no better answer either to an operation that does not exist.
+        let operation = (*operation).map_err(|_| ErrorCode::UnknownServerError)?;
+        let change = Change { name, operation, value: value.as_deref().unwrap_or_default() };
+        if !change.apply(configs, property(name)) {
+            let verb = if operation == ConfigOperation::Append { "APPEND" } else { "SUBTRACT" };
+            let message = format!("Can't {verb} to key {name} because its type is not LIST.");
+            return Err(Refusal::new(ErrorCode::InvalidConfig, message));
+        }
+    }
+    Ok(())
 }
 
 /// One step of an incremental change.

@@ -1,6 +1,6 @@
 //! CreatePartitions.
 
-use super::{Catalog, Decision, repeated};
+use super::{Catalog, Decision, TOPIC_NAME_OF_OFFSETS, repeated};
 use crate::error_code::ErrorCode;
 use crate::ids::OrgId;
 use crate::limits::{PARTITIONS_PER_REQUEST_MAX, PARTITIONS_PER_TOPIC_MAX};
@@ -41,6 +41,12 @@ impl Catalog {
         let Some(topic) = self.topic_named(org, &more.name) else {
             return Err(ErrorCode::UnknownTopicOrPartition.into());
         };
+        if topic.name == TOPIC_NAME_OF_OFFSETS {
+            // Kafka would add them, and find no group again after its next start: a group's partition follows from its
+            // name and their number.
+            let message = format!("The partitions of the internal topic {TOPIC_NAME_OF_OFFSETS} are fixed.");
+            return Err(Refusal::new(ErrorCode::InvalidTopic, message));
+        }
         let (has, wanted) = (topic.partitions, more.count);
         let added = match u32::try_from(wanted).ok().and_then(|wanted| wanted.checked_sub(has)) {
             Some(0) => {

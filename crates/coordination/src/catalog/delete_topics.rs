@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Catalog, Decision, repeated};
+use super::{Catalog, Decision, TOPIC_NAME_OF_OFFSETS, repeated};
 use crate::error_code::ErrorCode;
 use crate::ids::{OrgId, TopicId};
 use crate::op::{self, NoTopicRef, TopicRef};
@@ -40,6 +40,11 @@ impl Catalog {
                 topics.push(refused(named, unknown_refusal(named)));
                 continue;
             };
+            if found.name == TOPIC_NAME_OF_OFFSETS {
+                let error = Some(groups_refusal());
+                topics.push(DeletedTopic { name: Some(found.name.clone()), id: found.id, error });
+                continue;
+            }
             // The same topic by its name and by its id is a contradiction; Kafka says so once and removes nothing.
             match named {
                 TopicRef::Name(_) if once.contains(&TopicRef::Id(found.id)) => {
@@ -63,6 +68,14 @@ fn refused(topic: &TopicRef, refusal: impl Into<Refusal>) -> DeletedTopic {
         TopicRef::Id(id) => (None, *id),
     };
     DeletedTopic { name, id, error: Some(refusal.into()) }
+}
+
+/// Kafka would delete the topic, and with it every group and committed offset. Nobody means that; groups are deleted
+/// one by one.
+fn groups_refusal() -> Refusal {
+    let message =
+        format!("Cannot delete the internal topic {TOPIC_NAME_OF_OFFSETS}, which holds all groups.");
+    Refusal::new(ErrorCode::InvalidTopic, message)
 }
 
 fn unnamed_refusal(topic: &NoTopicRef) -> DeletedTopic {

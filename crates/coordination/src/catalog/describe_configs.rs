@@ -1,6 +1,6 @@
 //! DescribeConfigs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Catalog, check_topic_name};
 use crate::error_code::ErrorCode;
@@ -10,7 +10,7 @@ use crate::reply::{self, ConfigEntry, ConfigSource, ConfigSynonym, Refusal};
 use crate::settings::broker_property;
 
 impl Catalog {
-    /// Settings of topics and of the broker.
+    /// Settings of topics, groups and the broker.
     pub fn describe_configs(&self, org: OrgId, op: &op::DescribeConfigs) -> reply::DescribeConfigs {
         let unknown_type = op.resources.iter().any(|(resource, _)| ResourceKind::of(resource).is_none());
         let describe = |(resource, names): &(ConfigResource, Option<Vec<String>>)| {
@@ -75,7 +75,12 @@ impl Catalog {
                 Err(invalid("Client metrics subscription name must not be empty".to_owned()))
             }
             ResourceKind::Group if name.is_empty() => Err(invalid("Group name must not be empty".to_owned())),
-            ResourceKind::ClientMetrics | ResourceKind::Group => Ok(Vec::new()),
+            ResourceKind::Group => {
+                let none = BTreeMap::new();
+                let own = self.group_configs.get(&(org, name.to_owned())).unwrap_or(&none);
+                Ok(self.settings.describe_group(own))
+            }
+            ResourceKind::ClientMetrics => Ok(Vec::new()),
         }
     }
 

@@ -7,12 +7,15 @@ use crate::reply::Refusal;
 /// The internal topic that holds the catalog's own records. No organisation sees it or can make one of its name.
 pub const TOPIC_NAME_OF_RECORDS: &str = "__kohort";
 
+/// The internal topic in which an organisation's groups keep their members and offsets, as in Kafka.
+pub const TOPIC_NAME_OF_OFFSETS: &str = "__consumer_offsets";
+
 /// Where Kafka keeps what `__kohort` keeps. Nobody may make it in Kafka, and tools may rely on that.
 const TOPIC_NAME_OF_KAFKAS_RECORDS: &str = "__cluster_metadata";
 
 /// Whether a topic of this name belongs to the broker: clients see that and do not write to it.
 pub fn is_internal(name: &str) -> bool {
-    matches!(name, "__consumer_offsets" | "__transaction_state" | "__share_group_state")
+    matches!(name, TOPIC_NAME_OF_OFFSETS | "__transaction_state" | "__share_group_state")
 }
 
 /// Whether no client may make a topic of this name.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::broker_table::BROKER_PROPERTIES;
+use super::group_table::GROUP_PROPERTIES;
 use super::property::Property;
 use super::topic_table::TOPIC_PROPERTIES;
 use super::{Layer, Settings};
@@ -51,6 +52,28 @@ impl Settings {
             .collect()
     }
 
+    /// All settings of a group with these overrides, in the order of their names. Whether the group exists does not
+    /// matter.
+    pub fn describe_group(&self, overrides: &BTreeMap<String, String>) -> Vec<ConfigEntry> {
+        GROUP_PROPERTIES
+            .iter()
+            .map(|group| {
+                let own = overrides.get(group.property.name);
+                let mut synonyms = self.synonyms(group.synonym);
+                if let Some(value) = own {
+                    let own = ConfigSynonym {
+                        name: group.property.name.to_owned(),
+                        value: Some(value.clone()),
+                        source: ConfigSource::Group,
+                    };
+                    synonyms.insert(0, own);
+                }
+                let value = own.cloned().or_else(|| self.value(group.synonym));
+                entry(&group.property, value, synonyms, false)
+            })
+            .collect()
+    }
+
     /// Everything that gives or would give the value of `name`, strongest first.
     fn synonyms(&self, name: &'static str) -> Vec<ConfigSynonym> {
         let family = family(name);
@@ -70,7 +93,7 @@ impl Settings {
     fn value_from(&self, source: ConfigSource, name: &str) -> Option<String> {
         let property = super::broker_property(name)?;
         match source {
-            ConfigSource::Topic => None,
+            ConfigSource::Topic | ConfigSource::Group => None,
             ConfigSource::DynamicBroker => self.set_in(Layer::DynamicBroker, name),
             ConfigSource::DynamicDefaultBroker => self.set_in(Layer::DynamicDefault, name),
             ConfigSource::StaticBroker => [Layer::Flags, Layer::Environment, Layer::File]

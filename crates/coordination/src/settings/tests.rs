@@ -56,6 +56,41 @@ fn every_getter_finds_its_property() {
     assert_eq!((settings.flush(), settings.flush_interval_ms()), (Flush::Always, 50));
     assert_eq!((settings.cache_bytes(), settings.log_file_bytes()), (67_108_864, 134_217_728));
     assert_eq!((settings.settle_interval_ms(), settings.settle_backlog_bytes()), (5000, 1_073_741_824));
+    assert_eq!(settings.group_settings(), GroupSettings::default());
+    assert_eq!(settings.offsets_retention_check_interval(), Duration::from_secs(600));
+    assert_eq!(
+        (settings.offsets_topic_partitions(), settings.offsets_topic_segment_bytes()),
+        (50, 104_857_600)
+    );
+    assert_eq!((settings.groups_max(), settings.groups_max_bytes()), (1_000_000, 1_073_741_824));
+}
+
+#[test]
+fn every_setting_of_groups_reaches_them() {
+    let settings = settings(&[
+        (Layer::File, "group.min.session.timeout.ms", "1"),
+        (Layer::File, "group.max.session.timeout.ms", "2"),
+        (Layer::File, "group.max.size", "3"),
+        (Layer::File, "group.initial.rebalance.delay.ms", "-4"),
+        (Layer::File, "kohort.initial.rebalance.quiet.ms", "5"),
+        (Layer::File, "offset.metadata.max.bytes", "6"),
+        (Layer::File, "offsets.retention.minutes", "7"),
+        (Layer::File, "offsets.topic.segment.bytes", "8"),
+        (Layer::File, "offsets.topic.num.partitions", "2147483647"),
+    ]);
+    let expected = GroupSettings {
+        session_timeout_min: Duration::from_millis(1),
+        session_timeout_max: Duration::from_millis(2),
+        members_max: 3,
+        initial_rebalance_delay: Duration::ZERO,
+        initial_rebalance_quiet: Duration::from_millis(5),
+        offset_metadata_max: 6,
+        offsets_retention: Duration::from_secs(420),
+    };
+    assert_eq!(settings.group_settings(), expected);
+    assert_eq!(settings.offsets_topic_segment_bytes(), SEGMENT_BYTES_MIN);
+    assert_eq!(settings.offsets_topic_partitions(), PARTITIONS_PER_TOPIC_MAX.unsigned_abs());
+    assert_eq!(settings.without_effect().count(), 0);
 }
 
 #[test]
@@ -225,4 +260,82 @@ fn wrong_settings_are_refused_in_kafkas_words() {
         let (name, value) = setting.split_once('=').unwrap();
         assert_eq!(validate_topic_config(name, value), Err(refusal.to_owned()), "{setting}");
     }
+}
+
+/// Captured from a live Kafka 4.3.1: IncrementalAlterConfigs of a group with one wrong setting each, and what it said.
+const KAFKA_GROUP_REFUSALS: &str = include_str!("golden/group-refusals-kafka-4.3.1.txt");
+
+/// Proves LIST-20.
+#[test]
+fn wrong_settings_of_a_group_are_refused_in_kafkas_words() {
+    for case in KAFKA_GROUP_REFUSALS.lines() {
+        let (setting, refusal) = case.split_once('\t').unwrap();
+        let own = overrides(&[setting.split_once('=').unwrap()]);
+        assert_eq!(validate_group_configs(&own, &Settings::default()), Err(refusal.to_owned()), "{setting}");
+    }
+    let fits =
+        overrides(&[("consumer.session.timeout.ms", " 50000 "), ("consumer.assignment.interval.ms", "0")]);
+    let stored =
+        overrides(&[("consumer.session.timeout.ms", "50000"), ("consumer.assignment.interval.ms", "0")]);
+    assert_eq!(validate_group_configs(&fits, &Settings::default()), Ok(stored));
+    let settings = settings(&[(Layer::File, "group.consumer.max.heartbeat.interval.ms", "60000")]);
+    let silent = overrides(&[("consumer.heartbeat.interval.ms", "45000")]);
+    assert_eq!(
+        validate_group_configs(&silent, &settings),
+        Err("consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms".to_owned())
+    );
+}
+
+/// Proves LIST-18: defaults first, then the group's own value with the source 8.
+#[test]
+fn a_group_is_described_as_a_live_kafka_describes_it() {
+    let line = |entry: &ConfigEntry| {
+        let behind: Vec<_> = entry
+            .synonyms
+            .iter()
+            .map(|synonym| {
+                format!("{}={}@{}", synonym.name, synonym.value.as_deref().unwrap(), synonym.source as i8)
+            })
+            .collect();
+        let (value, source) = (entry.value.as_deref().unwrap(), entry.source as i8);
+        format!(
+            "{}={value} type={} source={source} synonyms={}",
+            entry.name,
+            entry.config_type,
+            behind.join(" ")
+        )
+    };
+    let lines = |own| Settings::default().describe_group(&own).iter().map(line).collect::<Vec<_>>();
+    let assignment = "consumer.assignment.interval.ms=1000 type=3 source=5 \
+                      synonyms=group.consumer.assignment.interval.ms=1000@5";
+    let heartbeat = "consumer.heartbeat.interval.ms=5000 type=3 source=5 \
+                     synonyms=group.consumer.heartbeat.interval.ms=5000@5";
+    let session = "consumer.session.timeout.ms=45000 type=3 source=5 \
+                   synonyms=group.consumer.session.timeout.ms=45000@5";
+    assert_eq!(lines(overrides(&[])), [assignment, heartbeat, session]);
+    let own = "consumer.session.timeout.ms=50000 type=3 source=8 \
+               synonyms=consumer.session.timeout.ms=50000@8 group.consumer.session.timeout.ms=45000@5";
+    assert_eq!(lines(overrides(&[("consumer.session.timeout.ms", "50000")])), [assignment, heartbeat, own]);
+}
+
+/// Proves LIST-21.
+#[test]
+fn a_groups_setting_beyond_the_brokers_bounds_counts_as_the_bound() {
+    let own = overrides(&[
+        ("consumer.session.timeout.ms", "59000"),
+        ("consumer.heartbeat.interval.ms", "6000"),
+        ("consumer.assignment.interval.ms", "0"),
+    ]);
+    let seconds = |config: GroupConfig| {
+        let GroupConfig { assignment_interval, heartbeat_interval, session_timeout } = config;
+        [assignment_interval, heartbeat_interval, session_timeout].map(|time| time.as_secs())
+    };
+    assert_eq!(seconds(GroupConfig::new(&own, &Settings::default())), [0, 6, 59]);
+    let narrow = settings(&[
+        (Layer::File, "group.consumer.max.session.timeout.ms", "50000"),
+        (Layer::File, "group.consumer.min.heartbeat.interval.ms", "7000"),
+        (Layer::File, "group.consumer.min.assignment.interval.ms", "2000"),
+    ]);
+    assert_eq!(seconds(GroupConfig::new(&own, &narrow)), [2, 7, 50]);
+    assert_eq!(seconds(GroupConfig::new(&overrides(&[]), &Settings::default())), [1, 5, 45]);
 }

@@ -9,7 +9,8 @@ use wire::api::fetch::FetchRequest;
 use wire::api::find_coordinator::FindCoordinatorRequest;
 
 use crate::script::{
-    CLIENT_ID, Call, REFUSED, Running, describe, fetch, fetch_of, frame, pattern, produce, receive_id, soon,
+    CLIENT_ID, Call, REFUSED, Running, commit, describe, fetch, fetch_of, frame, heartbeat, join, pattern,
+    produce, receive_id, soon,
 };
 
 #[tokio::test]
@@ -183,6 +184,86 @@ async fn produce_requests_wait_for_the_disk_together_and_are_answered_in_order()
     assert_eq!(gateway.next_call().await.mark(), -1);
     gateway.next_call().await.answer();
     assert_eq!(client.receive_id().await, Some(6));
+}
+
+#[tokio::test]
+async fn commits_heartbeats_and_produce_overlap_and_are_answered_in_order() {
+    let mut gateway = Running::start(Options::default());
+    let mut client = gateway.connect().await;
+    let requests = [commit(1), heartbeat(2), commit(3), produce(4, "t", -1, 10), heartbeat(5), join(6)];
+    client.send(&requests.concat()).await;
+    let mut calls = Vec::new();
+    for mark in 1..=5 {
+        calls.push(gateway.next_call().await);
+        assert_eq!(calls.last().map(Call::mark), Some(mark));
+    }
+    assert!(gateway.calls.try_recv().is_err(), "a join started before a commit was answered");
+    // The disk is done with them in another order; the heartbeats were answered by the broker long ago.
+    for waiting in calls.into_iter().rev().filter(|call| call.reply.is_some()) {
+        waiting.answer();
+    }
+    for id in 1..=5 {
+        assert_eq!(client.receive_id().await, Some(id));
+    }
+    assert_eq!(gateway.next_call().await.mark(), 6);
+}
+
+#[tokio::test]
+async fn neither_a_heartbeat_nor_a_commit_starts_behind_a_parked_join() {
+    let mut gateway = Running::start(Options::default());
+    let mut client = gateway.connect().await;
+    client.send(&[join(1), heartbeat(2), commit(3)].concat()).await;
+    let parked = gateway.next_call().await;
+    let mut other = gateway.connect().await;
+    other.send(&describe(9)).await;
+    assert_eq!(other.receive_id().await, Some(9));
+    let _describe = gateway.next_call().await;
+    assert!(gateway.calls.try_recv().is_err(), "a request started behind a parked one");
+    parked.answer();
+    assert_eq!(gateway.next_call().await.mark(), 2);
+    gateway.next_call().await.answer();
+    for id in 1..=3 {
+        assert_eq!(client.receive_id().await, Some(id));
+    }
+}
+
+#[tokio::test]
+async fn a_join_whose_client_has_closed_is_given_up() {
+    let mut gateway = Running::start(Options::default());
+    let mut client = gateway.connect().await;
+    client.send(&join(1)).await;
+    let mut parked = gateway.next_call().await;
+    drop(client);
+    let mut sender = parked.reply.take().expect("a join waits");
+    soon(sender.closed()).await;
+}
+
+#[tokio::test]
+async fn requests_that_overlap_are_bounded_by_number() {
+    const COUNT: i32 = 1_500;
+    let mut gateway = Running::start(Options::default());
+    let mut client = gateway.connect().await;
+    let requests: Vec<u8> = (0..COUNT).flat_map(commit).collect();
+    client.send(&requests).await;
+    let mut waiting = Vec::new();
+    for _ in 0..1_000 {
+        waiting.push(gateway.next_call().await);
+    }
+    let mut other = gateway.connect().await;
+    other.send(&describe(9)).await;
+    assert_eq!(other.receive_id().await, Some(9));
+    let _describe = gateway.next_call().await;
+    assert!(gateway.calls.try_recv().is_err(), "more than a thousand requests overlap");
+    for call in waiting {
+        call.answer();
+    }
+    for id in 0..1_000 {
+        assert_eq!(client.receive_id().await, Some(id));
+    }
+    for id in 1_000..COUNT {
+        gateway.next_call().await.answer();
+        assert_eq!(client.receive_id().await, Some(id));
+    }
 }
 
 #[tokio::test]

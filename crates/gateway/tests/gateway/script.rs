@@ -17,6 +17,9 @@ use tokio::task::JoinHandle;
 use wire::RequestMessage;
 use wire::api::describe_cluster::DescribeClusterRequest;
 use wire::api::fetch::FetchRequest;
+use wire::api::heartbeat::HeartbeatRequest;
+use wire::api::join_group::JoinGroupRequest;
+use wire::api::offset_commit::OffsetCommitRequest;
 use wire::api::produce::{PartitionProduceData, ProduceRequest, TopicProduceData};
 
 /// What no step of a test takes unless something is broken.
@@ -51,7 +54,7 @@ impl Call {
     }
 }
 
-/// Answers DescribeCluster and Produce with acks 0 or 1 at once, and all else when the test says so.
+/// Answers DescribeCluster, Heartbeat and Produce with acks 0 or 1 at once, and all else when the test says so.
 struct ScriptedRail {
     calls: mpsc::UnboundedSender<Call>,
 }
@@ -59,7 +62,7 @@ struct ScriptedRail {
 impl Rail for ScriptedRail {
     fn call(&self, carrier: &Carrier, op: Op) -> Answer {
         assert!(!matches!(op, Op::DeleteTopics(_)), "a bug in the broker, as the test wants it");
-        let is_at_once = matches!(&op, Op::DescribeCluster(_) | Op::Metadata(_))
+        let is_at_once = matches!(&op, Op::DescribeCluster(_) | Op::Metadata(_) | Op::Heartbeat(_))
             || matches!(&op, Op::Produce(produce) if produce.acks != -1);
         let carrier = carrier.clone();
         if is_at_once {
@@ -75,11 +78,14 @@ impl Rail for ScriptedRail {
 }
 
 /// A Produce carries its mark in its partition's number, which comes back as the base offset; a Fetch in
-/// `min_bytes`.
+/// `min_bytes`, and what a group is asked in its generation or session timeout.
 pub(crate) fn mark_of(op: &Op) -> i64 {
     match op {
         Op::Produce(produce) => i64::from(produce.topics[0].partitions[0].index),
         Op::Fetch(fetch) => i64::from(fetch.min_bytes),
+        Op::OffsetCommit(commit) => i64::from(commit.generation),
+        Op::Heartbeat(heartbeat) => i64::from(heartbeat.generation),
+        Op::JoinGroup(join) => i64::from(join.session_timeout_ms),
         _ => -1,
     }
 }
@@ -99,6 +105,12 @@ pub(crate) fn reply_to(op: &Op) -> Reply {
         Op::Produce(produce) => {
             Reply::Produce(reply::Produce { topics: produce.topics.iter().map(produced).collect() })
         }
+        Op::OffsetCommit(_) => Reply::OffsetCommit(reply::OffsetCommit { topics: Vec::new() }),
+        Op::Heartbeat(_) => Reply::Heartbeat(reply::Heartbeat { error: None }),
+        Op::JoinGroup(join) => Reply::JoinGroup(reply::JoinGroup {
+            member_id: join.member_id.clone(),
+            result: Err(ErrorCode::MemberIdRequired),
+        }),
         other => panic!("no test sends {other:?}"),
     }
 }
@@ -278,6 +290,22 @@ pub(crate) fn produce(id: i32, topic: &str, acks: i16, size: usize) -> Bytes {
     let topic =
         TopicProduceData { name: topic.to_owned(), partition_data: vec![partition], ..Default::default() };
     frame(&ProduceRequest { acks, topic_data: vec![topic], ..Default::default() }, 9, id)
+}
+
+/// An OffsetCommit that waits until the test answers it.
+pub(crate) fn commit(id: i32) -> Bytes {
+    let request = OffsetCommitRequest { generation_id_or_member_epoch: id, ..Default::default() };
+    frame(&request, 8, id)
+}
+
+/// A Heartbeat, which is answered at once.
+pub(crate) fn heartbeat(id: i32) -> Bytes {
+    frame(&HeartbeatRequest { generation_id: id, ..Default::default() }, 4, id)
+}
+
+/// A JoinGroup that waits until the test answers it.
+pub(crate) fn join(id: i32) -> Bytes {
+    frame(&JoinGroupRequest { session_timeout_ms: id, ..Default::default() }, 6, id)
 }
 
 /// The correlation id of the next answer.

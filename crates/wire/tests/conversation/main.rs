@@ -1,6 +1,8 @@
 //! A gateway's side of the conversation: frames in, ops out, replies in, frames out.
 
-use bytes::Bytes;
+mod groups;
+
+use bytes::{Bytes, BytesMut};
 use coordination::error_code::ErrorCode;
 use coordination::ids::TopicId;
 use coordination::op::{
@@ -11,7 +13,7 @@ use wire::api::*;
 use wire::{
     Addresses, AnyRequest, AnyResponse, ApiKey, Body, DecodeError, Local, Request, RequestHeader,
     RequestMessage, Uuid, answer, decode_any_response, decode_request, decode_response, encode_any_request,
-    encode_reply, encode_request,
+    encode_reply, encode_reply_onto, encode_request,
 };
 
 fn addresses() -> Addresses {
@@ -41,7 +43,9 @@ fn exchange<R: RequestMessage>(request: &R, version: i16, reply: Reply) -> R::Re
 
 /// Has a request answered without a broker, and reads the answer as its client would.
 fn local<R: RequestMessage>(request: &R, version: i16) -> R::Response {
-    let Request { head, body: Body::Local(local) } = decoded(request, version) else { panic!("no op here") };
+    let Request { head, body: Body::Local(local), .. } = decoded(request, version) else {
+        panic!("no op here")
+    };
     decode_response::<R>(answer(&head, local, &addresses()).into_content(), version)
         .expect("an answer of ours")
         .1
@@ -62,7 +66,7 @@ fn every_api_is_understood_and_answered_in_every_version() {
             let request = default_request(api);
             let header = RequestHeader { api, version, correlation_id: -5, client_id: None };
             let frame = encode_any_request(&header, &request).into_content();
-            let Request { head, body } = decode_request(frame).unwrap();
+            let Request { head, body, .. } = decode_request(frame).unwrap();
             assert_eq!((head.api, head.version, head.correlation_id), (api, version, -5));
             let frame = match body {
                 Body::Op(op) => encode_reply(&head, some_reply(&op), &addresses()),
@@ -104,6 +108,16 @@ fn default_request(api: ApiKey) -> AnyRequest {
         ApiKey::DescribeTopicPartitions => {
             describe_topic_partitions::DescribeTopicPartitionsRequest::default().into()
         }
+        ApiKey::OffsetCommit => offset_commit::OffsetCommitRequest::default().into(),
+        ApiKey::OffsetFetch => offset_fetch::OffsetFetchRequest::default().into(),
+        ApiKey::JoinGroup => join_group::JoinGroupRequest::default().into(),
+        ApiKey::Heartbeat => heartbeat::HeartbeatRequest::default().into(),
+        ApiKey::LeaveGroup => leave_group::LeaveGroupRequest::default().into(),
+        ApiKey::SyncGroup => sync_group::SyncGroupRequest::default().into(),
+        ApiKey::DescribeGroups => describe_groups::DescribeGroupsRequest::default().into(),
+        ApiKey::ListGroups => list_groups::ListGroupsRequest::default().into(),
+        ApiKey::DeleteGroups => delete_groups::DeleteGroupsRequest::default().into(),
+        ApiKey::OffsetDelete => offset_delete::OffsetDeleteRequest::default().into(),
     }
 }
 
@@ -136,6 +150,19 @@ fn some_reply(op: &Op) -> Reply {
         Op::DescribeCluster(_) => {
             Reply::DescribeCluster(reply::DescribeCluster { result: Ok("c".to_owned()) })
         }
+        Op::JoinGroup(_) => Reply::JoinGroup(reply::JoinGroup {
+            member_id: "m".to_owned(),
+            result: Err(ErrorCode::UnknownMemberId),
+        }),
+        Op::SyncGroup(_) => Reply::SyncGroup(reply::SyncGroup { result: Err(ErrorCode::UnknownMemberId) }),
+        Op::Heartbeat(_) => Reply::Heartbeat(reply::Heartbeat { error: None }),
+        Op::LeaveGroup(_) => Reply::LeaveGroup(reply::LeaveGroup { result: Ok(vec![]) }),
+        Op::OffsetCommit(_) => Reply::OffsetCommit(reply::OffsetCommit { topics: vec![] }),
+        Op::OffsetFetch(_) => Reply::OffsetFetch(reply::OffsetFetch { groups: vec![] }),
+        Op::OffsetDelete(_) => Reply::OffsetDelete(reply::OffsetDelete { result: Ok(vec![]) }),
+        Op::ListGroups(_) => Reply::ListGroups(reply::ListGroups { result: Ok(vec![]) }),
+        Op::DescribeGroups(_) => Reply::DescribeGroups(reply::DescribeGroups { groups: vec![] }),
+        Op::DeleteGroups(_) => Reply::DeleteGroups(reply::DeleteGroups { groups: vec![] }),
     }
 }
 
@@ -154,6 +181,38 @@ fn unknown_apis_and_versions_are_errors() {
 }
 
 #[test]
+fn a_client_id_is_compared_where_it_stands_and_read_once() {
+    let client_id = |sent: Option<&str>| {
+        let frame = encode_request(&metadata_request(None), 9, 1, sent).into_content();
+        decode_request(frame).unwrap().client_id
+    };
+    let named = client_id(Some("test"));
+    assert!(named.is(Some("test")));
+    assert!(!named.is(Some("other")) && !named.is(None));
+    assert_eq!(named.text().as_deref(), Some("test"));
+    assert!(client_id(Some("")).is(Some("")));
+    assert!(client_id(None).is(None));
+    assert_eq!(client_id(None).text(), None);
+
+    // Metadata version 1 from a client whose id is in Latin-1.
+    let latin = Bytes::from_static(b"\0\x03\0\x01\0\0\0\x07\0\x02\xe9a\xff\xff\xff\xff");
+    assert_eq!(decode_request(latin).unwrap().client_id.text().as_deref(), Some("\u{fffd}a"));
+}
+
+#[test]
+fn answers_written_behind_each_other_are_the_frames_that_they_are_alone() {
+    let head = decoded(&heartbeat::HeartbeatRequest::default(), 4).head;
+    let reply = |error| Reply::Heartbeat(reply::Heartbeat { error });
+    let mut tail = BytesMut::new();
+    for error in [None, Some(ErrorCode::RebalanceInProgress)] {
+        let before = tail.clone();
+        assert!(encode_reply_onto(&mut tail, &head, reply(error), &addresses()).is_empty());
+        let alone = encode_reply(&head, reply(error), &addresses()).into_bytes();
+        assert_eq!(tail, [&before[..], &alone[..]].concat());
+    }
+}
+
+#[test]
 fn bytes_behind_the_body_are_ignored() {
     let request = metadata_request(None);
     let mut frame = encode_request(&request, 4, 1, None).into_content().to_vec();
@@ -161,10 +220,11 @@ fn bytes_behind_the_body_are_ignored() {
     assert!(decode_request(frame.into()).is_ok());
 }
 
+/// WIRE-01.
 #[test]
 fn an_unknown_version_of_api_versions_is_answered_in_version_0() {
     let frame = [&[0, 18, 0, 99, 0, 0, 0, 7, 0, 1, b'c', 0][..], b"what the future brings"].concat();
-    let Request { head, body } = decode_request(frame.into()).unwrap();
+    let Request { head, body, .. } = decode_request(frame.into()).unwrap();
     assert_eq!(body, Body::Local(Local::UnsupportedApiVersions));
     let Body::Local(local) = body else { unreachable!() };
     let frame = answer(&head, local, &addresses()).into_content();
@@ -175,6 +235,7 @@ fn an_unknown_version_of_api_versions_is_answered_in_version_0() {
     assert_eq!(response.error_code, ErrorCode::UnsupportedVersion.number());
 }
 
+/// WIRE-02, WIRE-03.
 #[test]
 fn api_versions_shows_the_table_and_refuses_odd_names_of_software() {
     let mut request = api_versions::ApiVersionsRequest {
@@ -183,12 +244,15 @@ fn api_versions_shows_the_table_and_refuses_odd_names_of_software() {
     };
     let shown = local(&request, 4);
     assert_eq!(shown.api_keys.len(), ApiKey::ALL.len());
+    assert_eq!((shown.api_keys[0].api_key, shown.api_keys[0].min_version), (ApiKey::Produce.number(), 0));
     assert_eq!(shown.error_code, 0);
 
-    request.client_software_name = "two words".to_owned();
-    let refused = local(&request, 3);
-    assert_eq!(refused.error_code, ErrorCode::InvalidRequest.number());
-    assert!(refused.api_keys.is_empty());
+    for name in ["two words", ""] {
+        request.client_software_name = name.to_owned();
+        let refused = local(&request, 3);
+        assert_eq!(refused.error_code, ErrorCode::InvalidRequest.number());
+        assert!(refused.api_keys.is_empty());
+    }
 }
 
 #[test]
@@ -297,7 +361,7 @@ fn produced_records_share_the_frame_and_acks_0_expects_no_reply() {
     };
     let frame = encode_request(&request, 12, 1, None).into_content();
     let within = frame.as_ptr_range();
-    let Request { head, body: Body::Op(Op::Produce(op)) } = decode_request(frame).unwrap() else {
+    let Request { head, body: Body::Op(Op::Produce(op)), .. } = decode_request(frame).unwrap() else {
         panic!("an op")
     };
     assert!(!head.expects_reply());
@@ -498,6 +562,23 @@ fn a_gateway_names_itself_as_coordinator_of_every_group() {
     assert_eq!(found.coordinators[1].error_message.as_deref(), Some(""));
 }
 
+/// LIST-16.
+#[test]
+fn a_share_group_has_no_coordinator_in_any_version() {
+    let key = "group:AAAAAAAAAAAAAAAAAAAAAQ:0".to_owned();
+    let request = find_coordinator::FindCoordinatorRequest {
+        key: key.clone(),
+        coordinator_keys: vec![key],
+        key_type: 2,
+    };
+    for version in 1..=3 {
+        assert_eq!(local(&request, version).error_code, ErrorCode::InvalidRequest.number());
+    }
+    for version in 4..=6 {
+        assert_eq!(local(&request, version).coordinators[0].error_code, ErrorCode::InvalidRequest.number());
+    }
+}
+
 #[test]
 fn a_transactional_producer_is_told_at_once_that_there_are_no_transactions() {
     let request = find_coordinator::FindCoordinatorRequest {
@@ -523,15 +604,24 @@ fn a_request_whose_answer_would_be_gigabytes_is_refused() {
 }
 
 #[test]
-fn a_sentence_too_long_for_an_old_version_loses_its_end() {
+fn a_sentence_too_long_for_clients_loses_its_end() {
     let refusal = Refusal::new(ErrorCode::InvalidTopic, "é".repeat(20_000));
     let topic = reply::CreatedTopic { name: "a".to_owned(), result: Err(refusal) };
     let reply = Reply::CreateTopics(reply::CreateTopics { topics: vec![topic] });
     let request = create_topics::CreateTopicsRequest::default();
-    let old = exchange(&request, 4, reply.clone());
-    assert_eq!(old.topics[0].error_message.as_deref().map(str::len), Some(32_766));
-    let new = exchange(&request, 5, reply);
-    assert_eq!(new.topics[0].error_message.as_deref().map(str::len), Some(40_000));
+    for version in 4..=5 {
+        let answer = exchange(&request, version, reply.clone());
+        assert_eq!(answer.topics[0].error_message.as_deref().map(str::len), Some(32_766));
+    }
+}
+
+#[test]
+fn a_name_that_is_longer_than_kafka_reads_is_refused() {
+    // One byte more than what older versions can say; the newer ones could say any length.
+    let body = [&[0, 0x82, 0x80, 0x02][..], &[b'x'; 0x8001], &[0; 16]].concat();
+    let frame = [&[0, 11, 0, 9, 0, 0, 0, 42, 0xff, 0xff][..], &body].concat();
+    let refused = decode_request(frame.into()).unwrap_err();
+    assert!(refused.to_string().starts_with("a text of 32769 bytes"), "{refused}");
 }
 
 #[test]
