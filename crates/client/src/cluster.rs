@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use wire::RequestMessage;
 use wire::api::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
+use wire::{ApiKey, RequestMessage};
 
 use crate::connection::Connection;
 use crate::error::{ClientError, accepted};
@@ -63,6 +63,16 @@ impl Client {
         let response = self.any.call(&request).await?;
         accepted(response.error_code, None)?;
         Ok(response)
+    }
+
+    /// Fails if the broker's versions of `api` end before `at_least`.
+    pub(crate) fn require(&self, api: ApiKey, at_least: i16) -> Result<(), ClientError> {
+        match self.any.version(api, i16::MAX) {
+            Some(version) if version >= at_least => Ok(()),
+            _ => {
+                Err(ClientError::Unsupported { address: self.any.address().to_owned(), request: api.name() })
+            }
+        }
     }
 
     /// The connection to the broker that leads a partition.

@@ -1,8 +1,9 @@
 //! A small Kafka client over `wire`, for the command line, tools and tests.
 //!
 //! A [`Client`] is given a few addresses, finds the cluster behind them and asks one thing at a time: topics,
-//! settings, offsets, and plain produce and fetch. A [`Connection`] is one socket on which any request of
-//! `wire` can be sent. Neither retries, batches or balances; what needs that uses a real client.
+//! settings, offsets, groups, and plain produce and fetch. A [`Connection`] is one socket on which any request of
+//! `wire` can be sent. Neither batches nor balances, and what is asked again is only what a coordinator that loads
+//! or moves has not answered; what needs more uses a real client.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), client::ClientError> {
@@ -16,6 +17,8 @@ mod cluster;
 mod configs;
 mod connection;
 mod error;
+mod group_offsets;
+mod groups;
 mod records;
 mod topics;
 
@@ -23,5 +26,7 @@ pub use cluster::{Client, Options};
 pub use configs::{ConfigChange, TopicSetting};
 pub use connection::Connection;
 pub use error::ClientError;
+pub use group_offsets::{CommittedOffset, TopicPartition};
+pub use groups::{Coordinator, GroupDescription, GroupListing, GroupMember, Leaver};
 pub use records::{Fetched, Produced};
-pub use topics::{NewTopic, Partition, Topic};
+pub use topics::{EARLIEST, LATEST, NewTopic, Partition, Topic};

@@ -11,6 +11,7 @@ use wire::api::list_offsets::{ListOffsetsPartition, ListOffsetsRequest, ListOffs
 
 use crate::cluster::{Client, unknown_partition};
 use crate::error::{ClientError, accepted};
+use crate::group_offsets::TopicPartition;
 
 /// A topic as the cluster tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,9 +54,11 @@ pub struct NewTopic {
 
 const UNKNOWN_TOPIC: i16 = ErrorCode::UnknownTopicOrPartition.number();
 
-/// Which end of a partition [`Client::offsets`] asks for; the numbers are those of ListOffsets.
-const EARLIEST: i64 = -2;
-const LATEST: i64 = -1;
+/// The timestamp that stands for the first offset of a partition.
+pub const EARLIEST: i64 = -2;
+
+/// The timestamp that stands for the offset after the last one of a partition.
+pub const LATEST: i64 = -1;
 
 impl Client {
     /// All topics, or those named. A named topic that does not exist is an error.
@@ -145,27 +148,43 @@ impl Client {
         topic: &Topic,
         timestamp: i64,
     ) -> Result<BTreeMap<i32, i64>, ClientError> {
-        let mut by_leader: BTreeMap<i32, Vec<ListOffsetsPartition>> = BTreeMap::new();
-        for partition in topic.partitions.iter().filter(|partition| partition.leader >= 0) {
-            by_leader.entry(partition.leader).or_default().push(ListOffsetsPartition {
-                partition_index: partition.index,
-                timestamp,
-                ..Default::default()
-            });
+        let found = self.list_offsets_of(std::slice::from_ref(topic), timestamp).await?;
+        Ok(found.into_iter().map(|((_, partition), offset)| (partition, offset)).collect())
+    }
+
+    /// The offsets that ListOffsets finds for `timestamp` in several topics, with one request for each leader.
+    ///
+    /// The offset is -1 where there is none. A partition without a leader is left out.
+    pub async fn list_offsets_of(
+        &mut self,
+        topics: &[Topic],
+        timestamp: i64,
+    ) -> Result<BTreeMap<TopicPartition, i64>, ClientError> {
+        let mut by_leader: BTreeMap<i32, BTreeMap<&str, Vec<ListOffsetsPartition>>> = BTreeMap::new();
+        for topic in topics {
+            for partition in topic.partitions.iter().filter(|partition| partition.leader >= 0) {
+                let wanted = by_leader.entry(partition.leader).or_default().entry(&topic.name).or_default();
+                let partition_index = partition.index;
+                wanted.push(ListOffsetsPartition { partition_index, timestamp, ..Default::default() });
+            }
         }
         let metadata = self.metadata(Some(&[])).await?;
         let mut found = BTreeMap::new();
-        for (leader, partitions) in by_leader {
+        for (leader, wanted) in by_leader {
+            let topic =
+                |(name, partitions): (&str, _)| ListOffsetsTopic { name: name.to_owned(), partitions };
             let request = ListOffsetsRequest {
                 replica_id: -1,
-                topics: vec![ListOffsetsTopic { name: topic.name.clone(), partitions }],
+                topics: wanted.into_iter().map(topic).collect(),
                 timeout_ms: self.timeout_ms(),
                 ..Default::default()
             };
             let response = self.node(leader, &metadata).await?.call(&request).await?;
-            for partition in response.topics.into_iter().flat_map(|topic| topic.partitions) {
-                accepted(partition.error_code, None)?;
-                found.insert(partition.partition_index, partition.offset);
+            for topic in response.topics {
+                for partition in topic.partitions {
+                    accepted(partition.error_code, None)?;
+                    found.insert((topic.name.clone(), partition.partition_index), partition.offset);
+                }
             }
         }
         Ok(found)

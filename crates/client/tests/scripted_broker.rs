@@ -2,17 +2,26 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use client::{Client, ClientError, Connection, NewTopic, Options};
+use client::{Client, ClientError, Connection, Leaver, NewTopic, Options};
 use coordination::error_code::ErrorCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use wire::api::api_versions::{ApiVersion, ApiVersionsResponse};
 use wire::api::create_topics::{CreatableTopicResult, CreateTopicsResponse};
+use wire::api::find_coordinator::{Coordinator, FindCoordinatorResponse};
+use wire::api::leave_group::{LeaveGroupResponse, MemberResponse};
+use wire::api::list_groups::{ListGroupsResponse, ListedGroup};
 use wire::api::metadata::{
     MetadataRequest, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition,
     MetadataResponseTopic,
+};
+use wire::api::offset_fetch::{
+    OffsetFetchResponse, OffsetFetchResponseGroup, OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions, OffsetFetchResponseTopic, OffsetFetchResponseTopics,
 };
 use wire::{AnyRequest, AnyResponse, ApiKey, RequestHeader, decode_any_request, encode_any_response};
 
@@ -186,4 +195,128 @@ async fn a_broken_connection_is_no_answer() {
     tokio::spawn(async move { drop(listener.accept().await.unwrap()) });
     let error = Connection::connect(&address, "test", PATIENCE).await.unwrap_err();
     assert!(matches!(error, ClientError::Broken { .. }), "{error}");
+}
+
+/// A coordinator as FindCoordinator names it, in the shape of either version.
+fn here(error: Option<ErrorCode>) -> AnyResponse {
+    let error_code = error.map_or(0, ErrorCode::number);
+    let coordinators = vec![Coordinator { node_id: 1, error_code, ..Default::default() }];
+    FindCoordinatorResponse { coordinators, node_id: 1, error_code, ..Default::default() }.into()
+}
+
+#[tokio::test]
+async fn a_coordinator_that_is_not_there_yet_is_asked_again() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let address = broker(move |_, request| match request {
+        AnyRequest::ApiVersions(_) => versions(&[
+            (ApiKey::Metadata, 0, 13),
+            (ApiKey::FindCoordinator, 0, 6),
+            (ApiKey::OffsetFetch, 1, 9),
+        ]),
+        AnyRequest::FindCoordinator(request) => {
+            assert_eq!(request.coordinator_keys, ["billing"]);
+            let first = counted.fetch_add(1, Ordering::Relaxed) == 0;
+            here(first.then_some(ErrorCode::CoordinatorNotAvailable))
+        }
+        AnyRequest::OffsetFetch(request) => {
+            assert_eq!((request.groups[0].group_id.as_str(), &request.groups[0].topics), ("billing", &None));
+            let partition = |partition_index, committed_offset| OffsetFetchResponsePartitions {
+                partition_index,
+                committed_offset,
+                ..Default::default()
+            };
+            let topic = OffsetFetchResponseTopics {
+                name: "orders".to_owned(),
+                partitions: vec![partition(0, 42), partition(1, -1)],
+                ..Default::default()
+            };
+            let group = OffsetFetchResponseGroup { topics: vec![topic], ..Default::default() };
+            OffsetFetchResponse { groups: vec![group], ..Default::default() }.into()
+        }
+        _ => one_topic(),
+    })
+    .await;
+    let mut client = Client::connect(&[address], Options::default()).await.unwrap();
+    let offsets = client.committed_offsets("billing").await.unwrap();
+    let offsets: Vec<_> = offsets.into_iter().map(|(partition, commit)| (partition, commit.offset)).collect();
+    assert_eq!(offsets, [(("orders".to_owned(), 0), 42)], "what is not committed is left out");
+    assert_eq!(asked.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn an_old_broker_tells_offsets_in_the_old_shape() {
+    let address = broker(|_, request| match request {
+        AnyRequest::ApiVersions(_) => versions(&[
+            (ApiKey::Metadata, 0, 5),
+            (ApiKey::FindCoordinator, 0, 2),
+            (ApiKey::OffsetFetch, 0, 5),
+            (ApiKey::LeaveGroup, 0, 2),
+        ]),
+        AnyRequest::FindCoordinator(request) => {
+            assert_eq!(request.key, "billing");
+            here(None)
+        }
+        AnyRequest::OffsetFetch(request) => {
+            assert_eq!((request.group_id.as_str(), &request.topics), ("billing", &None));
+            let partition = OffsetFetchResponsePartition {
+                committed_offset: 7,
+                committed_leader_epoch: 3,
+                ..Default::default()
+            };
+            let topic = OffsetFetchResponseTopic { name: "orders".to_owned(), partitions: vec![partition] };
+            OffsetFetchResponse { topics: vec![topic], ..Default::default() }.into()
+        }
+        _ => one_topic(),
+    })
+    .await;
+    let mut client = Client::connect(&[address], Options::default()).await.unwrap();
+    let offsets = client.committed_offsets("billing").await.unwrap();
+    let commit = &offsets[&("orders".to_owned(), 0)];
+    assert_eq!((commit.offset, commit.leader_epoch), (7, Some(3)));
+    let error = client.remove_members("billing", &[Leaver::Member("a".to_owned())], "").await.unwrap_err();
+    assert!(matches!(error, ClientError::Unsupported { request: "LeaveGroup", .. }), "{error}");
+}
+
+#[tokio::test]
+async fn members_are_removed_by_id_and_by_instance_with_a_reason() {
+    let address = broker(|_, request| match request {
+        AnyRequest::ApiVersions(_) => versions(&[
+            (ApiKey::Metadata, 0, 13),
+            (ApiKey::FindCoordinator, 0, 6),
+            (ApiKey::LeaveGroup, 0, 5),
+            (ApiKey::ListGroups, 0, 5),
+        ]),
+        AnyRequest::FindCoordinator(_) => here(None),
+        AnyRequest::LeaveGroup(request) => {
+            assert!(request.members.iter().all(|member| member.reason.as_deref() == Some("enough")));
+            let result = |member: wire::api::leave_group::MemberIdentity| MemberResponse {
+                error_code: if member.member_id == "a" { ErrorCode::UnknownMemberId.number() } else { 0 },
+                member_id: member.member_id,
+                group_instance_id: member.group_instance_id,
+            };
+            let members = request.members.into_iter().map(result).collect();
+            LeaveGroupResponse { members, ..Default::default() }.into()
+        }
+        AnyRequest::ListGroups(_) => {
+            let group = |name: &str, state: &str| ListedGroup {
+                group_id: name.to_owned(),
+                group_state: state.to_owned(),
+                ..Default::default()
+            };
+            ListGroupsResponse { groups: vec![group("b", "Stable"), group("a", "")], ..Default::default() }
+                .into()
+        }
+        _ => one_topic(),
+    })
+    .await;
+    let mut client = Client::connect(&[address], Options::default()).await.unwrap();
+    let leavers = [Leaver::Member("a".to_owned()), Leaver::Instance("pod-0".to_owned())];
+    let results = client.remove_members("billing", &leavers, "enough").await.unwrap();
+    let codes: Vec<_> =
+        results.iter().map(|result| result.as_ref().err().and_then(ClientError::code)).collect();
+    assert_eq!(codes, [Some(ErrorCode::UnknownMemberId), None]);
+    let listed = client.list_groups(&[], &[]).await.unwrap();
+    let listed: Vec<_> = listed.iter().map(|it| (it.group.as_str(), it.state.as_deref())).collect();
+    assert_eq!(listed, [("a", None), ("b", Some("Stable"))]);
 }

@@ -7,10 +7,13 @@ use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
+use coordination::group::Event;
+use coordination::ids::GroupId;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde::{Deserialize, Serialize};
@@ -22,6 +25,9 @@ use crate::token;
 
 /// Copies the data into a new directory; blocks.
 pub(crate) type TakeSnapshot = Box<dyn Fn(&Path) -> anyhow::Result<SnapshotSummary> + Send + Sync>;
+
+/// Tells what the broker remembers of a group's rebalances; none if there is no such group.
+pub(crate) type FindGroupEvents = Box<dyn Fn(&str) -> Option<GroupEvents> + Send + Sync>;
 
 /// What the admin listener knows of the broker. It answers from the first moment on, so that a supervisor can
 /// tell a broker that recovers from one that hangs.
@@ -39,6 +45,8 @@ pub(crate) struct Serving {
     pub(crate) token: String,
     /// What `/v1/snapshot` does.
     pub(crate) take_snapshot: TakeSnapshot,
+    /// What `/v1/group-events` tells.
+    pub(crate) group_events: FindGroupEvents,
 }
 
 /// How far the broker is.
@@ -63,6 +71,23 @@ impl Admin {
     /// The broker takes no more clients.
     pub(crate) fn draining(&self) {
         self.phase.store(Phase::Draining as u8, Ordering::Release);
+    }
+
+    /// What is there, for a request that brings the token; else what to answer.
+    #[expect(clippy::result_large_err, reason = "it is the answer, and is sent at once")]
+    fn admit(&self, headers: &HeaderMap) -> Result<&Serving, Response> {
+        let Some(serving) = self.serving.get() else {
+            let message = "the broker still recovers; try again when it is ready";
+            return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, message));
+        };
+        let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
+        if !token::matches(&serving.token, given) {
+            let message =
+                "the token is missing or wrong; it is in the file admin-token of the data directory";
+            return Err(refuse(StatusCode::UNAUTHORIZED, message));
+        }
+        Ok(serving)
     }
 
     fn phase(&self) -> Phase {
@@ -91,6 +116,7 @@ fn router(admin: Arc<Admin>) -> Router {
         .route("/livez", get(async || "alive\n"))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
+        .route("/v1/group-events", get(group_events))
         .route("/v1/snapshot", post(snapshot))
         .fallback(async || {
             refuse(StatusCode::NOT_FOUND, "there is nothing here; see /livez, /readyz and /metrics")
@@ -139,17 +165,8 @@ pub(crate) struct SnapshotTaken {
 }
 
 async fn snapshot(State(admin): State<Arc<Admin>>, headers: HeaderMap, body: Bytes) -> Response {
-    let Some(serving) = admin.serving.get() else {
-        return refuse(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the broker still recovers; try again when it is ready",
-        );
-    };
-    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-    if !token::matches(&serving.token, given) {
-        let message = "the token is missing or wrong; it is in the file admin-token of the data directory";
-        return refuse(StatusCode::UNAUTHORIZED, message);
+    if let Err(refusal) = admin.admit(&headers) {
+        return refusal;
     }
     let request: SnapshotRequest = match serde_json::from_slice(&body) {
         Ok(request) => request,
@@ -167,7 +184,7 @@ async fn snapshot(State(admin): State<Arc<Admin>>, headers: HeaderMap, body: Byt
     let directory = request.directory.clone();
     let shared = Arc::clone(&admin);
     let taken = tokio::task::spawn_blocking(move || {
-        let serving = shared.serving.get().expect("it was there before and stays");
+        let serving = shared.serving.get().expect("whoever is admitted is served");
         (serving.take_snapshot)(&directory)
     })
     .await;
@@ -178,6 +195,44 @@ async fn snapshot(State(admin): State<Arc<Admin>>, headers: HeaderMap, body: Byt
         }
         Ok(Err(error)) => refuse(StatusCode::CONFLICT, &format!("{error:#}")),
         Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "the snapshot failed; see the broker's log"),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupEventsQuery {
+    group: String,
+}
+
+/// What `/v1/group-events` answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct GroupEvents {
+    /// The group's name.
+    pub(crate) group: String,
+    /// Its id, the same for as long as it exists.
+    pub(crate) id: GroupId,
+    /// Its locator.
+    pub(crate) rrl: String,
+    /// Its last rebalances, the oldest first.
+    pub(crate) events: Vec<Event>,
+}
+
+async fn group_events(
+    State(admin): State<Arc<Admin>>,
+    headers: HeaderMap,
+    query: Result<Query<GroupEventsQuery>, QueryRejection>,
+) -> Response {
+    let serving = match admin.admit(&headers) {
+        Ok(serving) => serving,
+        Err(refusal) => return refusal,
+    };
+    let group = match query {
+        Ok(Query(GroupEventsQuery { group })) => group,
+        Err(error) => return refuse(StatusCode::BAD_REQUEST, &format!("expected ?group=NAME: {error}")),
+    };
+    match (serving.group_events)(&group) {
+        Some(events) => Json(events).into_response(),
+        None => refuse(StatusCode::NOT_FOUND, &format!("group {group} does not exist")),
     }
 }
 
@@ -205,7 +260,16 @@ mod tests {
             Ok(SnapshotSummary { bytes: 42, ..SnapshotSummary::default() })
         });
         let registry = Registry::with_prefix("kohort");
-        admin.serving(Serving { registry, token: "secret-secret-secret".to_owned(), take_snapshot });
+        let group_events: FindGroupEvents = Box::new(|group| {
+            (group == "a b").then(|| GroupEvents {
+                group: group.to_owned(),
+                id: GroupId::from_u128(1),
+                rrl: "default/consumer-groups/a-b".to_owned(),
+                events: Vec::new(),
+            })
+        });
+        let token = "secret-secret-secret".to_owned();
+        admin.serving(Serving { registry, token, take_snapshot, group_events });
     }
 
     #[tokio::test]
@@ -248,5 +312,28 @@ mod tests {
             )
         );
         assert_eq!(request(&address, "GET", "/v1/snapshot", right, "").await.unwrap().status, 405);
+    }
+
+    #[tokio::test]
+    async fn group_events_need_the_token_and_a_group() {
+        let (admin, address) = start().await;
+        let get = async |token, path| request(&address, "GET", path, token, "").await.unwrap();
+        let (right, path) = (Some("secret-secret-secret"), "/v1/group-events?group=a%20b");
+        assert_eq!(get(right, path).await.status, 503);
+        ready(&admin);
+        assert_eq!(get(None, path).await.status, 401);
+        assert_eq!(get(right, "/v1/group-events").await.status, 400);
+        assert_eq!(
+            get(right, "/v1/group-events?group=c").await,
+            (404, "{\"error\":\"group c does not exist\"}")
+        );
+        assert_eq!(
+            get(right, path).await,
+            (
+                200,
+                "{\"group\":\"a b\",\"id\":\"cgp_00000000000000000000000001\",\
+                 \"rrl\":\"default/consumer-groups/a-b\",\"events\":[]}"
+            )
+        );
     }
 }

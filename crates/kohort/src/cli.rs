@@ -1,8 +1,12 @@
 //! The command line: what can be typed, and how it is explained.
 
+pub(crate) mod group;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use self::group::GroupCommand;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -11,6 +15,7 @@ Examples:
   kohort --set num.partitions=6 --set log.retention.hours=24
   kohort topic create orders --partitions 6 --config cleanup.policy=compact
   kohort topic list -o json
+  kohort group describe billing
 
 Settings are properties with Kafka's names; `kohort config list` shows them all. They come from
 --config FILE (TOML), then from the environment (num.partitions is KOHORT_NUM_PARTITIONS), then
@@ -44,6 +49,9 @@ pub(crate) enum Command {
     /// Create, list, describe, alter and delete topics of any Kafka
     #[command(subcommand)]
     Topic(TopicCommand),
+    /// List, describe, explain, reset and delete consumer groups of any Kafka
+    #[command(subcommand)]
+    Group(GroupCommand),
     /// Check and list settings
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -94,7 +102,7 @@ pub(crate) struct SettingsArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Serve health, metrics and snapshots here, or `none` [default: 127.0.0.1:9644]
+    /// Serve health, metrics, group events and snapshots here, or `none` [default: 127.0.0.1:9644]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<String>,
 
@@ -318,6 +326,18 @@ pub(crate) struct SnapshotArgs {
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
+    /// Where to ask.
+    #[command(flatten)]
+    pub(crate) admin: AdminArgs,
+
+    /// How to show results.
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// How to reach a running broker's admin listener.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct AdminArgs {
     /// The running broker's admin listener
     #[arg(long, env = "KOHORT_ADMIN", default_value = "127.0.0.1:9644", value_name = "ADDR:PORT")]
     pub(crate) admin: String,
@@ -329,10 +349,6 @@ pub(crate) struct SnapshotArgs {
     /// Read the token from this file instead
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-
-    /// How to show results.
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

@@ -4,10 +4,13 @@
 //! together. The other commands are a file each.
 
 mod admin;
+mod admin_client;
 mod cli;
 mod config_command;
 mod configuration;
+mod dial;
 mod failure;
+mod group_command;
 mod http;
 mod listeners;
 mod log_command;
@@ -44,6 +47,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         None => return serve::run(&cli.serve),
         Some(Command::Serve(args)) => return serve::run(&args),
         Some(Command::Topic(command)) => wait(topic_command::run(command))?,
+        Some(Command::Group(command)) => wait(group_command::run(command))?,
         Some(Command::Snapshot(args)) => wait(snapshot_command::run(args))?,
         Some(Command::Config(command)) => config_command::run(&command)?,
         Some(Command::Log(command)) => log_command::run(&command)?,

@@ -20,7 +20,7 @@ impl Table {
 
     /// Adds a row; it has as many cells as the heading.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        self.rows.push(cells.into_iter().map(|cell| plain(&cell)).collect());
     }
 
     /// The table as text, a line for each row.
@@ -75,6 +75,22 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     }
 }
 
+/// Text that somebody else chose, with what would move a terminal's cursor or colour spelled out.
+pub(crate) fn plain(text: &str) -> String {
+    if !text.contains(char::is_control) {
+        return text.to_owned();
+    }
+    let spell =
+        |char: char| if char.is_control() { char.escape_default().to_string() } else { char.to_string() };
+    text.chars().map(spell).collect()
+}
+
+/// Tells people something beside the result, which stays fit for programs.
+#[expect(clippy::print_stderr, reason = "what is not the result goes to standard error")]
+pub(crate) fn note(text: &str) {
+    eprintln!("kohort: {}", plain(text));
+}
+
 /// A number of things for people.
 pub(crate) fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
@@ -106,6 +122,12 @@ mod tests {
         table.row(["a".to_owned(), "1".to_owned()]);
         table.row(["größer".to_owned(), "12".to_owned()]);
         assert_eq!(table.render(), "NAME    PARTITIONS\na       1\ngrößer  12\n");
+    }
+
+    #[test]
+    fn nobody_elses_text_reaches_the_terminals_controls() {
+        assert_eq!(plain("größer"), "größer");
+        assert_eq!(plain("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
     }
 
     #[test]

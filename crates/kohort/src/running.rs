@@ -7,13 +7,18 @@ use std::time::Duration;
 
 use anyhow::Context;
 use broker::Broker;
+use coordination::group::Slug;
+use coordination::ids::OrgId;
 use coordination::settings::{Flush, Settings};
 use prometheus_client::registry::Registry;
 use rail::Rail;
 use store::{LocalStore, Metrics, RealDisk, Recovery};
 use tracing::{error, info, warn};
 
-use crate::admin::TakeSnapshot;
+use crate::admin::{FindGroupEvents, GroupEvents, TakeSnapshot};
+
+/// The name of the organisation that plain listeners serve.
+const DEFAULT_ORG: &str = "default";
 
 /// Opens the data directory and recovers what it holds; blocks.
 pub(crate) fn open(settings: &Settings) -> anyhow::Result<Opened> {
@@ -113,6 +118,17 @@ impl Running {
             let taken = store.snapshot(directory)?;
             info!(directory = %directory.display(), bytes = taken.bytes, "took a snapshot");
             Ok(taken)
+        })
+    }
+
+    /// What is remembered of a group's rebalances.
+    pub(crate) fn group_events(&self) -> FindGroupEvents {
+        let broker = Arc::clone(&self.broker);
+        Box::new(move |group| {
+            let id = broker.group_identity(OrgId::DEFAULT, group)?.id;
+            let rrl = Slug::sanitize(group, id).rrl(DEFAULT_ORG);
+            let events = broker.group_events(OrgId::DEFAULT, group);
+            Some(GroupEvents { group: group.to_owned(), id, rrl, events })
         })
     }
 

@@ -92,7 +92,8 @@ async fn serve(settings: Settings, format: LogFormat, started: Instant) -> anyho
     let data_dir = running.data_dir();
     let token = token::read_or_create(data_dir)
         .with_context(|| format!("make the token {}", token::path(data_dir).display()))?;
-    admin.serving(Serving { registry, token, take_snapshot: running.take_snapshot() });
+    let (take_snapshot, group_events) = (running.take_snapshot(), running.group_events());
+    admin.serving(Serving { registry, token, take_snapshot, group_events });
 
     let addresses = gateway.local_addrs();
     announce(&settings, &running, &addresses, admin_address, format, started);

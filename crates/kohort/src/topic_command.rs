@@ -1,15 +1,15 @@
 //! `kohort topic`: topics of any Kafka, through its protocol.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use client::{Client, ClientError, ConfigChange, NewTopic, Options, Topic};
+use client::{ClientError, ConfigChange, NewTopic, Topic};
 use coordination::error_code::ErrorCode;
 use coordination::ids::TopicId;
 use coordination::settings::{nearest_topic_property, topic_property};
 use serde::Serialize;
 
 use crate::cli::{ClientArgs, TopicCommand};
+use crate::dial::{connect, failure};
 use crate::failure::{Failure, Kind};
 use crate::output::{Table, show};
 
@@ -42,11 +42,6 @@ impl Outcome<'_> {
     fn show(&self, args: &ClientArgs) -> anyhow::Result<()> {
         Ok(show(args.output.output, self, |outcome| format!("{}: {}\n", outcome.topic, outcome.outcome))?)
     }
-}
-
-async fn connect(args: &ClientArgs) -> anyhow::Result<Client> {
-    let options = Options { client_id: "kohort-cli".to_owned(), patience: Duration::from_secs(args.timeout) };
-    Client::connect(&args.bootstrap, options).await.map_err(failure)
 }
 
 async fn create(topic: &NewTopic, if_not_exists: bool, args: &ClientArgs) -> anyhow::Result<()> {
@@ -233,21 +228,6 @@ fn explain<'a>(error: ClientError, mut names: impl Iterator<Item = &'a str>) -> 
         Some(hint) if invalid => Failure::new(Kind::Failed, format!("{error}{hint}")).into(),
         _ => failure(error),
     }
-}
-
-/// A client's error with the exit code that scripts expect for it.
-#[expect(clippy::needless_pass_by_value, reason = "it is given to map_err")]
-fn failure(error: ClientError) -> anyhow::Error {
-    let kind = match error.code() {
-        Some(
-            ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId | ErrorCode::TopicAlreadyExists,
-        ) => Kind::Absent,
-        _ if error.is_unreachable() => Kind::Unreachable,
-        _ if matches!(error, ClientError::Address { .. }) => Kind::Usage,
-        _ => Kind::Failed,
-    };
-    let source = std::error::Error::source(&error).map(|source| format!(" ({source})")).unwrap_or_default();
-    Failure::new(kind, format!("{error}{source}")).into()
 }
 
 #[cfg(test)]

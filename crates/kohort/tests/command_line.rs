@@ -39,6 +39,7 @@ fn help_begins_with_what_it_is_and_ends_with_examples_and_exit_codes() {
             Commands:
               serve     Run the broker (the same as `kohort` alone)
               topic     Create, list, describe, alter and delete topics of any Kafka
+              group     List, describe, explain, reset and delete consumer groups of any Kafka
               config    Check and list settings
               log       Read a data directory while no broker runs on it
               snapshot  Copy the data of a running broker into a new directory
@@ -52,8 +53,8 @@ fn help_begins_with_what_it_is_and_ends_with_examples_and_exit_codes() {
                                            repeated with NAME://ADDR:PORT
                   --data-dir <DIR>         Keep data in this directory [default: ./kohort-data]
                   --config <FILE>          Read settings from this TOML file
-                  --admin <ADDR:PORT>      Serve health, metrics and snapshots here, or `none` [default:
-                                           127.0.0.1:9644]
+                  --admin <ADDR:PORT>      Serve health, metrics, group events and snapshots here, or `none`
+                                           [default: 127.0.0.1:9644]
                   --set <KEY=VALUE>        Set a property by its name; may be repeated
                   --log-format <FORMAT>    Write logs as text for people or as JSON for programs [default: text]
                                            [possible values: text, json]
@@ -68,6 +69,7 @@ fn help_begins_with_what_it_is_and_ends_with_examples_and_exit_codes() {
               kohort --set num.partitions=6 --set log.retention.hours=24
               kohort topic create orders --partitions 6 --config cleanup.policy=compact
               kohort topic list -o json
+              kohort group describe billing
 
             Settings are properties with Kafka's names; `kohort config list` shows them all. They come from
             --config FILE (TOML), then from the environment (num.partitions is KOHORT_NUM_PARTITIONS), then
@@ -144,6 +146,123 @@ fn topic_help_shows_examples() {
     "#]],
         &expect![[""]],
     );
+}
+
+#[test]
+fn group_help_shows_examples() {
+    check(
+        &kohort(&["group", "--help"]),
+        0,
+        &expect![[r#"
+        List, describe, explain, reset and delete consumer groups of any Kafka
+
+        Usage: kohort group <COMMAND>
+
+        Commands:
+          list            List groups
+          describe        Show how far groups have read, who is in them, or their state
+          events          Show why a group rebalanced: when, because of whom, how long it took (Kohort only)
+          delete          Delete groups with their offsets; they must have no members
+          delete-offsets  Forget how far a group has read topics that nobody in it is subscribed to
+          reset           Set how far groups without members have read; a dry run unless --execute
+          remove-member   Make members leave a group
+          help            Print this message or the help of the given subcommand(s)
+
+        Options:
+          -h, --help  Print help
+
+        Examples:
+          kohort group list --state stable,empty
+          kohort group describe billing
+          kohort group describe --all-groups --members --verbose
+          kohort group events billing
+          kohort group reset billing --topic orders --to-datetime 2026-11-15T08:00:00
+          kohort group reset billing --topic orders:0,2 --shift-by -100 --execute
+          kohort group reset billing --all-topics --to-current --export > billing.csv
+          kohort group reset billing --from-file billing.csv --execute
+          kohort group remove-member billing --all --reason "moved to another cluster"
+          kohort group delete billing --bootstrap kafka.example:9092
+
+        All but `events` work with any Kafka.
+    "#]],
+        &expect![[""]],
+    );
+}
+
+#[test]
+fn group_reset_has_help_of_its_own() {
+    check(
+        &kohort(&["group", "reset", "--help"]),
+        0,
+        &expect![[r#"
+            Set how far groups without members have read; a dry run unless --execute
+
+            Usage: kohort group reset <GROUP>... --topic <TOPIC[:PARTITION,…]> <WHERE TO> [--execute] [OPTIONS]
+                   kohort group reset --all-groups --all-topics <WHERE TO> [--execute] [OPTIONS]
+                   kohort group reset <GROUP>... --from-file <FILE> [--execute] [OPTIONS]
+
+            Arguments:
+              [GROUP]...  The groups' names
+
+            Options:
+                  --all-groups             Take all groups
+                  --execute                Do it
+                  --dry-run                Only show what would be done (the default)
+                  --export                 Show the new offsets as CSV, for --from-file
+              -b, --bootstrap <ADDR:PORT>  A broker to ask; several with commas [env: KOHORT_BOOTSTRAP=]
+                                           [default: 127.0.0.1:9092]
+                  --timeout <SECONDS>      Give up after this many seconds [default: 15]
+              -o, --output <FORMAT>        Show results as a table for people or as JSON for programs [default:
+                                           table] [possible values: table, json]
+              -h, --help                   Print help
+
+            Which offsets:
+                  --topic <TOPIC[:PARTITION,…]>  Reset this topic, or some of its partitions; may be repeated
+                  --all-topics                   Reset every topic that the group has offsets of
+
+            Where to:
+                  --to-earliest             To the first offset
+                  --to-latest               To the end
+                  --to-current              To what is committed already; to the end where nothing is
+                  --to-offset <OFFSET>      To this offset
+                  --to-datetime <DATETIME>  To the first record of this time or later: YYYY-MM-DDThh:mm:ss.sss,
+                                            in UTC unless it ends with an offset like +02:00
+                  --by-duration <DURATION>  To the first record that is no older than this: PnDTnHnMnS, so PT12H
+                                            or P7D
+                  --shift-by <COUNT>        Forward by so many records, or back if negative
+                  --from-file <FILE>        To the offsets in this CSV file, which also says which partitions
+
+            Offsets before the first one of a partition become the first, those after the last the end; a line
+            on standard error says so. Where no record is as young as --to-datetime or --by-duration ask for,
+            the end is taken.
+
+            --from-file reads lines of TOPIC,PARTITION,OFFSET or GROUP,TOPIC,PARTITION,OFFSET, as --export
+            writes them for one group or for several.
+        "#]],
+        &expect![[""]],
+    );
+}
+
+#[test]
+fn wrong_group_commands_exit_with_2_and_say_what_is_missing() {
+    let said = |words: &str| {
+        let output = kohort(&words.split(' ').collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for (words, missing) in [
+        ("group describe", "<GROUP>"),
+        ("group reset billing --to-earliest", "--all-topics"),
+        ("group reset billing --topic orders", "--to-earliest"),
+        ("group reset billing --topic orders --to-datetime yesterday", "YYYY-MM-DDThh:mm:ss.sss"),
+        ("group reset billing --topic orders --by-duration 2h", "PT12H"),
+        ("group reset billing --topic orders:x --to-latest", "TOPIC:0,1,2"),
+        ("group remove-member billing", "--instance-id"),
+        ("group list --state busy", "PreparingRebalance"),
+    ] {
+        let said = said(words);
+        assert!(said.contains(missing), "{words}: {said}");
+    }
 }
 
 #[test]

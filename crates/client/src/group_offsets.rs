@@ -1,0 +1,178 @@
+//! Offsets of groups: read, set, forgotten.
+
+use std::collections::BTreeMap;
+
+use coordination::error_code::ErrorCode;
+use wire::ApiKey;
+use wire::api::offset_commit::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
+};
+use wire::api::offset_delete::{
+    OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic, OffsetDeleteResponse,
+};
+use wire::api::offset_fetch::{OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse};
+
+use crate::cluster::Client;
+use crate::error::{ClientError, accepted};
+
+/// A partition of a topic, by name and number.
+pub type TopicPartition = (String, i32);
+
+/// How far a group has read a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommittedOffset {
+    /// The offset of the next record to read.
+    pub offset: i64,
+    /// The leader epoch of the last record read; none if it is not known.
+    pub leader_epoch: Option<i32>,
+    /// What the client wanted to remember with it.
+    pub metadata: String,
+}
+
+/// The last versions of OffsetCommit and OffsetFetch that name topics; later ones want ids.
+const LAST_WITH_NAMES: i16 = 9;
+
+/// The first version of OffsetFetch that can ask for all topics.
+const FETCH_ALL: i16 = 2;
+
+impl Client {
+    /// All offsets that a group has committed; none for a group that does not exist.
+    pub async fn committed_offsets(
+        &mut self,
+        group: &str,
+    ) -> Result<BTreeMap<TopicPartition, CommittedOffset>, ClientError> {
+        let request = OffsetFetchRequest {
+            group_id: group.to_owned(),
+            groups: vec![OffsetFetchRequestGroup { group_id: group.to_owned(), ..Default::default() }],
+            ..Default::default()
+        };
+        self.require(ApiKey::OffsetFetch, FETCH_ALL)?;
+        let (_, response) = self.ask_coordinator(group, &request, LAST_WITH_NAMES, fetch_error).await?;
+        let code = fetch_error(&response);
+        if code == ErrorCode::GroupIdNotFound.number() {
+            return Ok(BTreeMap::new());
+        }
+        accepted(code, None)?;
+        // One shape since version 8, another before; each version leaves the other one empty.
+        let new = response.groups.into_iter().flat_map(|group| group.topics).flat_map(|topic| {
+            let name = topic.name;
+            topic.partitions.into_iter().map(move |found| {
+                let (index, code) = (found.partition_index, found.error_code);
+                (
+                    name.clone(),
+                    index,
+                    found.committed_offset,
+                    found.committed_leader_epoch,
+                    found.metadata,
+                    code,
+                )
+            })
+        });
+        let old = response.topics.into_iter().flat_map(|topic| {
+            let name = topic.name;
+            topic.partitions.into_iter().map(move |found| {
+                let (index, code) = (found.partition_index, found.error_code);
+                (
+                    name.clone(),
+                    index,
+                    found.committed_offset,
+                    found.committed_leader_epoch,
+                    found.metadata,
+                    code,
+                )
+            })
+        });
+        let mut offsets = BTreeMap::new();
+        for (topic, partition, offset, leader_epoch, metadata, code) in new.chain(old) {
+            accepted(code, None)?;
+            if offset >= 0 {
+                let leader_epoch = (leader_epoch >= 0).then_some(leader_epoch);
+                let committed =
+                    CommittedOffset { offset, leader_epoch, metadata: metadata.unwrap_or_default() };
+                offsets.insert((topic, partition), committed);
+            }
+        }
+        Ok(offsets)
+    }
+
+    /// Sets offsets of a group that has no members; what became of each is told by partition.
+    pub async fn commit_offsets(
+        &mut self,
+        group: &str,
+        offsets: &BTreeMap<TopicPartition, i64>,
+    ) -> Result<BTreeMap<TopicPartition, Result<(), ClientError>>, ClientError> {
+        let partition = |index: i32, offset: i64| OffsetCommitRequestPartition {
+            partition_index: index,
+            committed_offset: offset,
+            committed_metadata: Some(String::new()),
+            ..Default::default()
+        };
+        let topic = |(name, partitions): (String, Vec<(i32, i64)>)| OffsetCommitRequestTopic {
+            name,
+            partitions: partitions.into_iter().map(|(index, offset)| partition(index, offset)).collect(),
+            ..Default::default()
+        };
+        let topics = by_topic(offsets.iter().map(|((topic, index), offset)| (topic, (*index, *offset))));
+        let request = OffsetCommitRequest {
+            group_id: group.to_owned(),
+            topics: topics.into_iter().map(topic).collect(),
+            ..Default::default()
+        };
+        let code = |response: &OffsetCommitResponse| {
+            let mut results = response.topics.iter().flat_map(|topic| &topic.partitions);
+            results.next().map_or(0, |result| result.error_code)
+        };
+        let (_, response) = self.ask_coordinator(group, &request, LAST_WITH_NAMES, code).await?;
+        let results = response.topics.into_iter().flat_map(|topic| {
+            let name = topic.name;
+            topic.partitions.into_iter().map(move |result| {
+                ((name.clone(), result.partition_index), accepted(result.error_code, None))
+            })
+        });
+        Ok(results.collect())
+    }
+
+    /// Forgets offsets of a group; nobody in it may be subscribed to the topics. What became of each is told by
+    /// partition.
+    pub async fn delete_offsets(
+        &mut self,
+        group: &str,
+        partitions: &[TopicPartition],
+    ) -> Result<BTreeMap<TopicPartition, Result<(), ClientError>>, ClientError> {
+        let topic = |(name, partitions): (String, Vec<i32>)| OffsetDeleteRequestTopic {
+            name,
+            partitions: partitions
+                .into_iter()
+                .map(|partition_index| OffsetDeleteRequestPartition { partition_index })
+                .collect(),
+        };
+        let topics = by_topic(partitions.iter().map(|(topic, index)| (topic, *index)));
+        let request = OffsetDeleteRequest {
+            group_id: group.to_owned(),
+            topics: topics.into_iter().map(topic).collect(),
+        };
+        let code = |response: &OffsetDeleteResponse| response.error_code;
+        let (_, response) = self.ask_coordinator(group, &request, i16::MAX, code).await?;
+        accepted(response.error_code, None)?;
+        let results = response.topics.into_iter().flat_map(|topic| {
+            let name = topic.name;
+            topic.partitions.into_iter().map(move |result| {
+                ((name.clone(), result.partition_index), accepted(result.error_code, None))
+            })
+        });
+        Ok(results.collect())
+    }
+}
+
+/// The error of the whole group, wherever the version puts it.
+fn fetch_error(response: &OffsetFetchResponse) -> i16 {
+    response.groups.first().map_or(response.error_code, |group| group.error_code)
+}
+
+fn by_topic<'a, T>(items: impl Iterator<Item = (&'a String, T)>) -> BTreeMap<String, Vec<T>> {
+    let mut topics: BTreeMap<String, Vec<T>> = BTreeMap::new();
+    for (topic, item) in items {
+        topics.entry(topic.clone()).or_default().push(item);
+    }
+    topics
+}

@@ -1,0 +1,294 @@
+//! Groups: listed, shown, emptied of members, deleted.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use coordination::error_code::ErrorCode;
+use coordination::group::consumer_protocol::assigned_partitions;
+use tokio::time::{Instant, sleep};
+use wire::api::delete_groups::DeleteGroupsRequest;
+use wire::api::describe_groups::{DescribeGroupsRequest, DescribedGroup, DescribedGroupMember};
+use wire::api::find_coordinator::FindCoordinatorRequest;
+use wire::api::leave_group::{LeaveGroupRequest, MemberIdentity};
+use wire::api::list_groups::ListGroupsRequest;
+use wire::{ApiKey, RequestMessage};
+
+use crate::cluster::Client;
+use crate::error::{ClientError, accepted};
+
+/// A group in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupListing {
+    /// Its name.
+    pub group: String,
+    /// What kind of members it has: `consumer`, `connect` …; empty for one that only has offsets.
+    pub protocol_type: String,
+    /// Its state; none if the broker is too old to tell.
+    pub state: Option<String>,
+    /// `classic` or `consumer` and the like, as the broker spells it; none if it is too old to tell.
+    pub kind: Option<String>,
+}
+
+/// A group with its members.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupDescription {
+    /// Its name.
+    pub group: String,
+    /// Its state; [`GroupDescription::DEAD`] for one that does not exist.
+    pub state: String,
+    /// What kind of members it has.
+    pub protocol_type: String,
+    /// How partitions are assigned: `range` and the like; empty unless the group is stable.
+    pub protocol: String,
+    /// The broker that coordinates it.
+    pub coordinator: Coordinator,
+    /// Its members, by id.
+    pub members: Vec<GroupMember>,
+}
+
+impl GroupDescription {
+    /// The state of a group that does not exist.
+    pub const DEAD: &str = "Dead";
+
+    /// Whether somebody is in it, or about to be.
+    pub fn is_live(&self) -> bool {
+        !matches!(self.state.as_str(), Self::DEAD | "Empty")
+    }
+
+    /// How many members it has; none if there are some that the broker does not show, as for groups of the newer
+    /// protocol (KIP-848).
+    pub fn member_count(&self) -> Option<usize> {
+        (!self.is_live() || !self.members.is_empty()).then_some(self.members.len())
+    }
+}
+
+/// The broker that coordinates a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Coordinator {
+    /// Its number.
+    pub node: i32,
+    /// Its host.
+    pub host: String,
+    /// Its port.
+    pub port: i32,
+}
+
+/// A member of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupMember {
+    /// The id that the coordinator gave it.
+    pub member_id: String,
+    /// The name that a static member keeps over restarts.
+    pub instance_id: Option<String>,
+    /// What the client calls itself.
+    pub client_id: String,
+    /// The client's address as the broker writes it, with a slash in front.
+    pub host: String,
+    /// Its partitions, by topic; empty also if they are not written as consumers write them.
+    pub assignment: BTreeMap<String, Vec<i32>>,
+}
+
+/// Who shall leave a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Leaver {
+    /// The member with this id.
+    Member(String),
+    /// The static member with this name, whatever its id.
+    Instance(String),
+}
+
+/// How long to leave a coordinator in peace that is loading, moving or not there yet.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The first version of LeaveGroup that names several members, by id or by instance.
+const LEAVE_BY_NAME: i16 = 3;
+
+impl Client {
+    /// All groups whose state and type are among those given, by name; an empty list lets all pass.
+    ///
+    /// Every broker lists the groups that it coordinates, so all of them are asked.
+    pub async fn list_groups(
+        &mut self,
+        states: &[String],
+        types: &[String],
+    ) -> Result<Vec<GroupListing>, ClientError> {
+        let request = ListGroupsRequest { states_filter: states.to_vec(), types_filter: types.to_vec() };
+        let mut found = BTreeMap::new();
+        let metadata = self.metadata(Some(&[])).await?;
+        for broker in &metadata.brokers {
+            let started = Instant::now();
+            let response = loop {
+                let response = self.node(broker.node_id, &metadata).await?.call(&request).await?;
+                if !is_passing(response.error_code) || started.elapsed() >= self.options.patience {
+                    break response;
+                }
+                sleep(PAUSE).await;
+            };
+            accepted(response.error_code, None)?;
+            for group in response.groups {
+                let listing = GroupListing {
+                    protocol_type: group.protocol_type,
+                    state: told(group.group_state),
+                    kind: told(group.group_type),
+                    group: group.group_id,
+                };
+                found.insert(listing.group.clone(), listing);
+            }
+        }
+        Ok(found.into_values().collect())
+    }
+
+    /// A group with its members. One that does not exist is [`GroupDescription::DEAD`].
+    pub async fn describe_group(&mut self, group: &str) -> Result<GroupDescription, ClientError> {
+        let request = DescribeGroupsRequest { groups: vec![group.to_owned()], ..Default::default() };
+        let code = |response: &wire::api::describe_groups::DescribeGroupsResponse| {
+            response.groups.first().map_or(0, |group| group.error_code)
+        };
+        let (coordinator, response) = self.ask_coordinator(group, &request, i16::MAX, code).await?;
+        let described = response.groups.into_iter().next().ok_or_else(unknown_group)?;
+        // Since version 6 it is an error besides a state.
+        if described.error_code != ErrorCode::GroupIdNotFound.number() {
+            accepted(described.error_code, described.error_message.clone())?;
+        }
+        Ok(description(described, coordinator))
+    }
+
+    /// Deletes a group with its offsets; it must have no members.
+    pub async fn delete_group(&mut self, group: &str) -> Result<(), ClientError> {
+        let request = DeleteGroupsRequest { groups_names: vec![group.to_owned()] };
+        let code = |response: &wire::api::delete_groups::DeleteGroupsResponse| {
+            response.results.first().map_or(0, |result| result.error_code)
+        };
+        let (_, response) = self.ask_coordinator(group, &request, i16::MAX, code).await?;
+        let result = response.results.into_iter().next().ok_or_else(unknown_group)?;
+        accepted(result.error_code, None)
+    }
+
+    /// Makes members leave, saying why; the answers are in the order of `leavers`.
+    ///
+    /// A member that still runs notices at its next heartbeat and joins again.
+    pub async fn remove_members(
+        &mut self,
+        group: &str,
+        leavers: &[Leaver],
+        reason: &str,
+    ) -> Result<Vec<Result<(), ClientError>>, ClientError> {
+        let identity = |leaver: &Leaver| {
+            let (member_id, group_instance_id) = match leaver {
+                Leaver::Member(id) => (id.clone(), None),
+                Leaver::Instance(name) => (String::new(), Some(name.clone())),
+            };
+            MemberIdentity { member_id, group_instance_id, reason: Some(reason.to_owned()) }
+        };
+        let request = LeaveGroupRequest {
+            group_id: group.to_owned(),
+            members: leavers.iter().map(identity).collect(),
+            ..Default::default()
+        };
+        self.require(ApiKey::LeaveGroup, LEAVE_BY_NAME)?;
+        let code = |response: &wire::api::leave_group::LeaveGroupResponse| response.error_code;
+        let (_, response) = self.ask_coordinator(group, &request, i16::MAX, code).await?;
+        // Kafka answers a request for a single member that is not there at the top, with nothing below.
+        if response.members.len() != leavers.len() {
+            accepted(response.error_code, None)?;
+        }
+        Ok(response.members.into_iter().map(|member| accepted(member.error_code, None)).collect())
+    }
+
+    /// Asks the broker that coordinates `group`, again while it is loading, moving or not there yet.
+    ///
+    /// `code` finds the error in an answer that may be one of those.
+    pub(crate) async fn ask_coordinator<R: RequestMessage>(
+        &mut self,
+        group: &str,
+        request: &R,
+        at_most: i16,
+        code: impl Fn(&R::Response) -> i16,
+    ) -> Result<(Coordinator, R::Response), ClientError> {
+        let started = Instant::now();
+        loop {
+            let last = started.elapsed() >= self.options.patience;
+            match self.find_coordinator(group).await {
+                Ok(coordinator) => {
+                    let metadata = self.metadata(Some(&[])).await?;
+                    let connection = self.node(coordinator.node, &metadata).await?;
+                    let response = connection.call_up_to(request, at_most).await?;
+                    if last || !is_passing(code(&response)) {
+                        return Ok((coordinator, response));
+                    }
+                }
+                Err(ClientError::Refused { code, .. }) if !last && is_passing(code) => {}
+                Err(error) => return Err(error),
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn find_coordinator(&mut self, group: &str) -> Result<Coordinator, ClientError> {
+        let request = FindCoordinatorRequest {
+            key: group.to_owned(),
+            coordinator_keys: vec![group.to_owned()],
+            ..Default::default()
+        };
+        let response = self.call(&request).await?;
+        // Since version 4 there is an answer for each key; before there was one.
+        let Some(found) = response.coordinators.into_iter().next() else {
+            accepted(response.error_code, response.error_message)?;
+            return Ok(Coordinator { node: response.node_id, host: response.host, port: response.port });
+        };
+        accepted(found.error_code, found.error_message)?;
+        Ok(Coordinator { node: found.node_id, host: found.host, port: found.port })
+    }
+}
+
+/// Whether the error will pass by itself.
+fn is_passing(code: i16) -> bool {
+    matches!(
+        ErrorCode::from_number(code),
+        Some(
+            ErrorCode::CoordinatorLoadInProgress
+                | ErrorCode::CoordinatorNotAvailable
+                | ErrorCode::NotCoordinator
+        )
+    )
+}
+
+/// A name that older versions leave empty.
+fn told(name: String) -> Option<String> {
+    (!name.is_empty()).then_some(name)
+}
+
+fn description(described: DescribedGroup, coordinator: Coordinator) -> GroupDescription {
+    let member = |member: DescribedGroupMember| GroupMember {
+        member_id: member.member_id,
+        instance_id: member.group_instance_id,
+        client_id: member.client_id,
+        host: member.client_host,
+        assignment: partitions_by_topic(&member.member_assignment),
+    };
+    let mut members: Vec<GroupMember> = described.members.into_iter().map(member).collect();
+    members.sort_by(|a, b| a.member_id.cmp(&b.member_id));
+    GroupDescription {
+        group: described.group_id,
+        state: described.group_state,
+        protocol_type: described.protocol_type,
+        protocol: described.protocol_data,
+        coordinator,
+        members,
+    }
+}
+
+fn unknown_group() -> ClientError {
+    ClientError::Refused { code: ErrorCode::GroupIdNotFound.number(), message: None }
+}
+/// What a consumer was assigned; nothing if other members than consumers wrote it.
+fn partitions_by_topic(assignment: &[u8]) -> BTreeMap<String, Vec<i32>> {
+    let mut by_topic: BTreeMap<String, Vec<i32>> = BTreeMap::new();
+    for (topic, partitions) in assigned_partitions(assignment).unwrap_or_default() {
+        by_topic.entry(topic.into_owned()).or_default().extend(partitions);
+    }
+    for partitions in by_topic.values_mut() {
+        partitions.sort_unstable();
+    }
+    by_topic
+}

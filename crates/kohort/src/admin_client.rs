@@ -1,0 +1,65 @@
+//! Asking a running broker's admin listener.
+
+use serde_json::Value;
+
+use crate::cli::AdminArgs;
+use crate::failure::{Failure, Kind};
+use crate::http::{Answer, request};
+use crate::token;
+
+/// Asks with the token of the broker's data directory; `wish` says what for, as "take a snapshot" does.
+///
+/// An answer other than 200 is a failure that repeats the broker's words.
+pub(crate) async fn ask(
+    args: &AdminArgs,
+    method: &str,
+    path: &str,
+    body: &str,
+    wish: &str,
+) -> anyhow::Result<String> {
+    let file = args.token_file.clone().unwrap_or_else(|| token::path(&args.data_dir));
+    let token = token::read(&file).map_err(|error| {
+        let message = format!(
+            "read the token in {}: {error}; name the broker's data directory with --data-dir, or --token-file",
+            file.display()
+        );
+        Failure::new(Kind::Failed, message)
+    })?;
+    let answer = request(&args.admin, method, path, Some(&token), body).await.map_err(|error| {
+        let message = format!("cannot reach the admin listener at {}: {error}; see --admin", args.admin);
+        Failure::new(Kind::Unreachable, message)
+    })?;
+    match answer.status {
+        200 => Ok(answer.body),
+        404 => Err(Failure::new(Kind::Absent, format!("{wish}: {}", words(&answer))).into()),
+        _ => Err(Failure::new(Kind::Failed, format!("{wish}: {}", words(&answer))).into()),
+    }
+}
+
+fn words(answer: &Answer) -> String {
+    let said = serde_json::from_str::<Value>(&answer.body).ok();
+    said.as_ref().and_then(|value| value.get("error")?.as_str()).unwrap_or(&answer.body).to_owned()
+}
+
+/// A value as it stands in the query of a path.
+pub(crate) fn query_value(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                char::from(byte).to_string()
+            }
+            _ => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_any_kind_fit_into_a_query() {
+        assert_eq!(query_value("billing-2.a_b~"), "billing-2.a_b~");
+        assert_eq!(query_value("a b&c=ü/%"), "a%20b%26c%3D%C3%BC%2F%25");
+    }
+}

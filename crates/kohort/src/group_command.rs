@@ -1,0 +1,82 @@
+//! `kohort group`: consumer groups of any Kafka, through its protocol; and why they rebalanced, from Kohort's admin
+//! listener.
+
+mod delete;
+mod describe;
+mod events;
+mod lag;
+mod list;
+mod members;
+pub(crate) mod moment;
+mod offsets_file;
+mod remove_member;
+mod reset;
+mod reset_plan;
+
+use client::Client;
+
+use crate::cli::group::{GroupCommand, GroupsArgs};
+use crate::dial::failure;
+use crate::failure::{Failure, Kind};
+
+/// Runs `kohort group …`.
+pub(crate) async fn run(command: GroupCommand) -> anyhow::Result<()> {
+    match command {
+        GroupCommand::List { state, r#type, client } => {
+            list::run(&state.unwrap_or_default(), &r#type.unwrap_or_default(), &client).await
+        }
+        GroupCommand::Describe(args) => describe::run(&args).await,
+        GroupCommand::Events(args) => events::run(&args).await,
+        GroupCommand::Delete { groups, if_exists, client } => {
+            delete::groups(&groups, if_exists, &client).await
+        }
+        GroupCommand::DeleteOffsets { group, topic, client } => {
+            delete::offsets(&group, &topic, &client).await
+        }
+        GroupCommand::Reset(args) => reset::run(&args).await,
+        GroupCommand::RemoveMember { group, member, instance_id, all, reason, client } => {
+            let whom = if all { None } else { Some(remove_member::named(member, instance_id)) };
+            remove_member::run(&group, whom, &reason, &client).await
+        }
+    }
+}
+
+/// The groups that are named, or all there are.
+async fn named(args: &GroupsArgs, client: &mut Client) -> anyhow::Result<Vec<String>> {
+    if !args.all_groups {
+        let mut names = args.groups.clone();
+        names.sort();
+        names.dedup();
+        return Ok(names);
+    }
+    let listed = client.list_groups(&[], &[]).await.map_err(failure)?;
+    Ok(listed.into_iter().filter(list::is_of_consumers).map(|listing| listing.group).collect())
+}
+
+/// What went wrong with some of several things, as one failure.
+#[derive(Default)]
+struct Problems(Vec<(Kind, String)>);
+
+impl Problems {
+    fn add(&mut self, kind: Kind, message: String) {
+        self.0.push((kind, message));
+    }
+
+    /// All is well only if nothing was added. The exit code is the one that all problems have, or the general one.
+    fn into_result(self, heading: &str) -> anyhow::Result<()> {
+        let Some((first, _)) = self.0.first() else { return Ok(()) };
+        let kind = if self.0.iter().all(|(kind, _)| kind == first) { *first } else { Kind::Failed };
+        let message = match &self.0[..] {
+            [(_, only)] => only.clone(),
+            several => {
+                several.iter().fold(format!("{heading}:"), |text, (_, message)| text + "\n  " + message)
+            }
+        };
+        Err(Failure::new(kind, message).into())
+    }
+}
+
+/// What is said about a group that is not there.
+fn no_such_group(group: &str) -> String {
+    format!("group {group} does not exist; `kohort group list` shows those that do")
+}

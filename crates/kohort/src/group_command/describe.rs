@@ -1,0 +1,288 @@
+//! `kohort group describe`: offsets, members or state of groups.
+
+use std::collections::BTreeSet;
+
+use client::{Client, ClientError, GroupDescription, LATEST, Topic};
+use coordination::error_code::ErrorCode;
+use serde::Serialize;
+
+use super::lag::GroupLag;
+use super::members::{self, GroupMembers};
+use super::{Problems, events, named, no_such_group};
+use crate::cli::AdminArgs;
+use crate::cli::group::DescribeArgs;
+use crate::dial::{connect, failure};
+use crate::failure::Kind;
+use crate::output::{Table, count, note, plain, show};
+
+/// Describes the groups that are there; the others are told when those have been shown.
+pub(super) async fn run(args: &DescribeArgs) -> anyhow::Result<()> {
+    let mut client = connect(&args.client).await?;
+    let mut groups = Vec::new();
+    let mut problems = Problems::default();
+    for name in named(&args.groups, &mut client).await? {
+        match find(&mut client, &name).await? {
+            Some(group) => groups.push(group),
+            None => problems.add(Kind::Absent, no_such_group(&name)),
+        }
+    }
+    let format = args.client.output.output;
+    if groups.is_empty() && !problems.0.is_empty() {
+        return problems.into_result("some groups cannot be described");
+    }
+    if args.members {
+        let groups: Vec<GroupMembers> = groups.iter().map(GroupMembers::from).collect();
+        let text = |group: &GroupMembers| group.render(args.verbose);
+        show(format, &groups, |groups| join(groups.iter().map(text)))?;
+    } else if args.state {
+        let mut groups: Vec<GroupState> = groups.into_iter().map(GroupState::from).collect();
+        if let Some(admin) = args.admin() {
+            for group in &mut groups {
+                group.identify(&admin).await;
+            }
+        }
+        show(format, &groups, |groups| render_states(groups))?;
+    } else {
+        let mut lags = Vec::new();
+        for group in &groups {
+            lags.push(lag(&mut client, group).await?);
+        }
+        let text = |lag: &GroupLag| render_lag(lag, args.verbose);
+        show(format, &lags, |lags| join(lags.iter().map(text)))?;
+    }
+    problems.into_result("some groups cannot be described")
+}
+
+fn join(texts: impl Iterator<Item = String>) -> String {
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// The group, if there is one. Of one that speaks the newer protocol (KIP-848) the members stay unknown.
+pub(super) async fn find(client: &mut Client, name: &str) -> anyhow::Result<Option<GroupDescription>> {
+    let mut group = client.describe_group(name).await.map_err(failure)?;
+    if group.state != GroupDescription::DEAD {
+        return Ok(Some(group));
+    }
+    let listed = client.list_groups(&[], &[]).await.map_err(failure)?;
+    let Some(listing) = listed.into_iter().find(|listing| listing.group == name) else { return Ok(None) };
+    group.state = listing.state.unwrap_or_default();
+    group.protocol_type = listing.protocol_type;
+    if group.is_live() {
+        let kind = listing.kind.unwrap_or_default();
+        note(&format!("{name} is a group of type {kind}; its members cannot be shown"));
+    }
+    Ok(Some(group))
+}
+
+async fn lag(client: &mut Client, group: &GroupDescription) -> anyhow::Result<GroupLag> {
+    let committed = client.committed_offsets(&group.group).await.map_err(failure)?;
+    let owned = group.members.iter().flat_map(|member| member.assignment.keys());
+    let names: BTreeSet<&String> = committed.keys().map(|(topic, _)| topic).chain(owned).collect();
+    let topics = existing(client, names).await?;
+    let ends = client.list_offsets_of(&topics, LATEST).await.map_err(failure)?;
+    Ok(GroupLag::new(group, &committed, &ends))
+}
+
+/// Those of the topics that there still are: offsets may outlive their topic.
+async fn existing(client: &mut Client, names: BTreeSet<&String>) -> anyhow::Result<Vec<Topic>> {
+    let names: Vec<String> = names.into_iter().cloned().collect();
+    let gone = |error: &ClientError| error.code() == Some(ErrorCode::UnknownTopicOrPartition);
+    match client.topics(Some(&names)).await {
+        Err(error) if gone(&error) => {
+            let mut topics = Vec::new();
+            for name in names {
+                match client.topics(Some(&[name])).await {
+                    Err(error) if gone(&error) => {}
+                    found => topics.extend(found.map_err(failure)?),
+                }
+            }
+            Ok(topics)
+        }
+        found => found.map_err(failure),
+    }
+}
+
+pub(super) fn dash<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+fn render_lag(lag: &GroupLag, verbose: bool) -> String {
+    let members = members::counted(lag.members);
+    let mut text = format!(
+        "Group {}: {}, {members}, total lag {} in {}",
+        plain(&lag.group),
+        lag.state,
+        lag.total_lag,
+        count(lag.partitions.len(), "partition")
+    );
+    if lag.without_commit() > 0 {
+        text.push_str(&format!(", {} of them without a committed offset", lag.without_commit()));
+    }
+    text.push('\n');
+    if lag.partitions.is_empty() {
+        return text;
+    }
+    let mut heading = vec!["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"];
+    heading.extend(["CONSUMER-ID", "HOST", "CLIENT-ID"]);
+    if verbose {
+        heading.insert(3, "LEADER-EPOCH");
+    }
+    let mut table = Table::new(&heading);
+    for partition in &lag.partitions {
+        let mut row = vec![
+            lag.group.clone(),
+            partition.topic.clone(),
+            partition.partition.to_string(),
+            dash(partition.current_offset),
+            dash(partition.log_end_offset),
+            dash(partition.lag),
+            dash(partition.consumer_id.as_ref()),
+            dash(partition.host.as_ref()),
+            dash(partition.client_id.as_ref()),
+        ];
+        if verbose {
+            row.insert(3, dash(partition.leader_epoch));
+        }
+        table.row(row);
+    }
+    text + &table.render()
+}
+
+/// A group as `--state` shows it.
+#[derive(Serialize)]
+struct GroupState {
+    group: String,
+    /// Its id and locator, where Kohort was asked for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rrl: Option<String>,
+    coordinator: String,
+    coordinator_id: i32,
+    assignment_strategy: Option<String>,
+    state: String,
+    /// None if the broker does not show them.
+    members: Option<usize>,
+}
+
+impl From<GroupDescription> for GroupState {
+    fn from(group: GroupDescription) -> Self {
+        Self {
+            members: group.member_count(),
+            group: group.group,
+            id: None,
+            rrl: None,
+            coordinator: format!("{}:{}", group.coordinator.host, group.coordinator.port),
+            coordinator_id: group.coordinator.node,
+            assignment_strategy: (!group.protocol.is_empty()).then_some(group.protocol),
+            state: group.state,
+        }
+    }
+}
+
+impl GroupState {
+    /// Asks Kohort's admin listener for what Kafka's protocol cannot say. Without it there is still much to show.
+    async fn identify(&mut self, admin: &AdminArgs) {
+        match events::fetch(&self.group, admin, "find the group's id").await {
+            Ok(known) => (self.id, self.rrl) = (Some(known.id.to_string()), Some(known.rrl)),
+            Err(error) => note(&format!("{error:#}")),
+        }
+    }
+}
+
+fn render_states(groups: &[GroupState]) -> String {
+    let ids = groups.iter().any(|group| group.id.is_some());
+    let mut heading = vec!["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"];
+    if ids {
+        heading.extend(["ID", "RRL"]);
+    }
+    let mut table = Table::new(&heading);
+    for group in groups {
+        let mut row = vec![
+            group.group.clone(),
+            format!("{} ({})", group.coordinator, group.coordinator_id),
+            dash(group.assignment_strategy.as_ref()),
+            group.state.clone(),
+            dash(group.members),
+        ];
+        if ids {
+            row.extend([dash(group.id.as_ref()), dash(group.rrl.as_ref())]);
+        }
+        table.row(row);
+    }
+    table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::super::lag::PartitionLag;
+    use super::*;
+
+    fn check(shown: &str, expected: &Expect) {
+        expected.assert_eq(shown);
+    }
+
+    #[test]
+    fn offsets_are_shown_under_the_columns_of_kafkas_tool() {
+        let partition = |partition, current_offset: Option<i64>, owner: Option<&str>| PartitionLag {
+            topic: "orders".to_owned(),
+            partition,
+            leader_epoch: None,
+            current_offset,
+            log_end_offset: Some(10),
+            lag: current_offset.map(|current| 10 - current),
+            consumer_id: owner.map(str::to_owned),
+            host: owner.map(|_| "/10.0.0.7".to_owned()),
+            client_id: owner.map(|_| "billing".to_owned()),
+        };
+        let mut lag = GroupLag {
+            group: "billing".to_owned(),
+            state: "Stable".to_owned(),
+            members: Some(1),
+            total_lag: 6,
+            partitions: vec![partition(0, Some(4), Some("a-1")), partition(1, None, Some("a-1"))],
+        };
+        check(
+            &render_lag(&lag, false),
+            &expect![[r#"
+            Group billing: Stable, 1 member, total lag 6 in 2 partitions, 1 of them without a committed offset
+            GROUP    TOPIC   PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID  HOST       CLIENT-ID
+            billing  orders  0          4               10              6    a-1          /10.0.0.7  billing
+            billing  orders  1          -               10              -    a-1          /10.0.0.7  billing
+        "#]],
+        );
+        lag.partitions = vec![partition(0, Some(4), None)];
+        (lag.members, lag.state) = (Some(0), "Empty".to_owned());
+        check(
+            &render_lag(&lag, true),
+            &expect![[r#"
+            Group billing: Empty, no members, total lag 6 in 1 partition
+            GROUP    TOPIC   PARTITION  LEADER-EPOCH  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID  HOST  CLIENT-ID
+            billing  orders  0          -             4               10              6    -            -     -
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_state_has_the_id_where_kohort_was_asked() {
+        let mut state = GroupState::from(members::tests::description());
+        check(
+            &render_states(std::slice::from_ref(&state)),
+            &expect![[r#"
+            GROUP    COORDINATOR (ID)    ASSIGNMENT-STRATEGY  STATE   #MEMBERS
+            billing  localhost:9092 (1)  range                Stable  2
+        "#]],
+        );
+        state.id = Some("cgp_x".to_owned());
+        state.rrl = Some("default/consumer-groups/billing".to_owned());
+        check(
+            &render_states(&[state]),
+            &expect![[r#"
+            GROUP    COORDINATOR (ID)    ASSIGNMENT-STRATEGY  STATE   #MEMBERS  ID     RRL
+            billing  localhost:9092 (1)  range                Stable  2         cgp_x  default/consumer-groups/billing
+        "#]],
+        );
+    }
+}

@@ -1,0 +1,180 @@
+//! `kohort group events`: why a group rebalanced, as its broker remembers it.
+
+use anyhow::Context;
+use coordination::group::{Cause, Culprit, Event, Outcome};
+
+use super::moment::show_moment;
+use crate::admin::GroupEvents;
+use crate::admin_client::{ask, query_value};
+use crate::cli::AdminArgs;
+use crate::cli::group::EventsArgs;
+use crate::output::{count, plain, show};
+
+/// Shows what the broker remembers.
+pub(super) async fn run(args: &EventsArgs) -> anyhow::Result<()> {
+    let mut told = fetch(&args.group, &args.admin, "show the events").await?;
+    if let Some(last) = args.last {
+        told.events.drain(..told.events.len().saturating_sub(last));
+    }
+    Ok(show(args.output.output, &told, render)?)
+}
+
+/// What the admin listener knows of a group.
+pub(super) async fn fetch(group: &str, admin: &AdminArgs, wish: &str) -> anyhow::Result<GroupEvents> {
+    let path = format!("/v1/group-events?group={}", query_value(group));
+    let answer = ask(admin, "GET", &path, "", wish).await?;
+    serde_json::from_str(&answer).context("understand the broker's answer")
+}
+
+fn render(told: &GroupEvents) -> String {
+    let mut text = format!("Group {} ({}, {}): ", plain(&told.group), told.id, plain(&told.rrl));
+    match told.events.len() {
+        0 => text.push_str("no rebalance is remembered\n"),
+        number => text.push_str(&format!("{} remembered, the newest last\n", count(number, "rebalance"))),
+    }
+    for event in &told.events {
+        text.push('\n');
+        text.push_str(&render_event(event));
+    }
+    text
+}
+
+fn render_event(event: &Event) -> String {
+    let Event { generation, join_ms, sync_ms, members_before, members_after, .. } = event;
+    let ended = match event.outcome {
+        Outcome::Stable => "stable",
+        Outcome::Empty => "empty",
+        Outcome::Overtaken => "overtaken by the next rebalance",
+    };
+    let took = match join_ms.saturating_add(*sync_ms) {
+        0 => String::new(),
+        both => {
+            let (join, sync, both) = (milliseconds(*join_ms), milliseconds(*sync_ms), milliseconds(both));
+            format!(" after {both} ({join} joining, {sync} assigning)")
+        }
+    };
+    let moved = match event.partitions_moved {
+        Some(0) => ", no partition moved".to_owned(),
+        Some(number) => format!(", {} moved", count(number, "partition")),
+        None => String::new(),
+    };
+    format!(
+        "{}  generation {generation}, {ended}{took}\n  because {}\n  \
+         members {members_before} → {members_after}{moved}\n",
+        show_moment(event.began_ms),
+        because(&event.cause, event.who.as_ref()),
+    )
+}
+
+fn because(cause: &Cause, who: Option<&Culprit>) -> String {
+    let member = who.map_or_else(|| "a member".to_owned(), member);
+    match cause {
+        Cause::MemberJoined { reason } => format!("{member} joined{}", said(reason.as_deref())),
+        Cause::MemberLeft { reason } => format!("{member} left{}", said(reason.as_deref())),
+        Cause::MemberRemoved { reason } => format!("{member} was removed{}", said(reason.as_deref())),
+        Cause::SessionExpired => format!("{member} was silent for its session timeout"),
+        Cause::SyncMissed => format!("{member} did not come for its assignment in time"),
+        Cause::SubscriptionChanged { reason } => {
+            format!("{member} joined again with another subscription{}", said(reason.as_deref()))
+        }
+        Cause::LeaderRejoined { reason } => {
+            format!("the leader, {member}, joined again{}", said(reason.as_deref()))
+        }
+        Cause::StaticReplaced => format!("{member} came back under a new member id"),
+        Cause::TooLarge => "the group was larger than group.max.size when it was loaded".to_owned(),
+    }
+}
+
+fn member(who: &Culprit) -> String {
+    let instance =
+        who.instance.as_ref().map(|name| format!("instance {}, ", plain(name))).unwrap_or_default();
+    let host = who.host.trim_start_matches('/');
+    format!("{} ({instance}client {}, {})", plain(&who.member), plain(&who.client_id), plain(host))
+}
+
+fn said(reason: Option<&str>) -> String {
+    match reason {
+        Some(reason) if !reason.is_empty() => format!(": {}", plain(reason)),
+        _ => String::new(),
+    }
+}
+
+fn milliseconds(ms: u64) -> String {
+    if ms < 1000 { format!("{ms} ms") } else { format!("{}.{} s", ms / 1000, ms % 1000 / 100) }
+}
+
+#[cfg(test)]
+mod tests {
+    use coordination::ids::GroupId;
+    use expect_test::expect;
+
+    use super::*;
+
+    fn event(cause: Cause, outcome: Outcome) -> Event {
+        Event {
+            number: 3,
+            began_ms: 1_700_000_000_123,
+            cause,
+            who: Some(Culprit {
+                member: "c1-3f0a".into(),
+                instance: None,
+                client_id: "c1".into(),
+                host: "/10.0.0.7".into(),
+            }),
+            outcome,
+            generation: 4,
+            members_before: 3,
+            members_after: 2,
+            join_ms: 3012,
+            sync_ms: 9,
+            partitions_moved: Some(4),
+        }
+    }
+
+    #[test]
+    fn every_rebalance_is_explained() {
+        let expired = event(Cause::SessionExpired, Outcome::Stable);
+        let reason = Some("the consumer\u{1b}[2J is closing".into());
+        let mut left = event(Cause::MemberLeft { reason }, Outcome::Empty);
+        left.partitions_moved = None;
+        (left.join_ms, left.sync_ms) = (0, 0);
+        left.who.as_mut().unwrap().instance = Some("pod-0".into());
+        let mut overtaken = event(Cause::TooLarge, Outcome::Overtaken);
+        overtaken.who = None;
+        overtaken.partitions_moved = Some(1);
+        let told = GroupEvents {
+            group: "billing".to_owned(),
+            id: GroupId::from_u128(1),
+            rrl: "default/consumer-groups/billing".to_owned(),
+            events: vec![expired, left, overtaken],
+        };
+        expect![[r#"
+            Group billing (cgp_00000000000000000000000001, default/consumer-groups/billing): 3 rebalances remembered, the newest last
+
+            2023-11-14T22:13:20.123Z  generation 4, stable after 3.0 s (3.0 s joining, 9 ms assigning)
+              because c1-3f0a (client c1, 10.0.0.7) was silent for its session timeout
+              members 3 → 2, 4 partitions moved
+
+            2023-11-14T22:13:20.123Z  generation 4, empty
+              because c1-3f0a (instance pod-0, client c1, 10.0.0.7) left: the consumer\u{1b}[2J is closing
+              members 3 → 2
+
+            2023-11-14T22:13:20.123Z  generation 4, overtaken by the next rebalance after 3.0 s (3.0 s joining, 9 ms assigning)
+              because the group was larger than group.max.size when it was loaded
+              members 3 → 2, 1 partition moved
+        "#]].assert_eq(&render(&told));
+    }
+
+    #[test]
+    fn a_group_that_never_rebalanced_says_so() {
+        let told = GroupEvents {
+            group: "billing".to_owned(),
+            id: GroupId::from_u128(1),
+            rrl: "default/consumer-groups/billing".to_owned(),
+            events: Vec::new(),
+        };
+        expect![[r#"
+            Group billing (cgp_00000000000000000000000001, default/consumer-groups/billing): no rebalance is remembered
+        "#]].assert_eq(&render(&told));
+    }
+}

@@ -1,0 +1,191 @@
+//! The members of a group, for `kohort group describe --members`.
+
+use std::collections::BTreeMap;
+
+use client::{GroupDescription, GroupMember};
+use serde::Serialize;
+
+use super::describe::dash;
+use crate::output::{Table, count, plain};
+
+/// A group as `--members` shows it.
+#[derive(Serialize)]
+pub(super) struct GroupMembers {
+    group: String,
+    state: String,
+    /// None if the broker does not show them.
+    members: Option<Vec<Member>>,
+}
+
+#[derive(Serialize)]
+struct Member {
+    consumer_id: String,
+    group_instance_id: Option<String>,
+    host: String,
+    client_id: String,
+    partitions: usize,
+    assignment: BTreeMap<String, Vec<i32>>,
+}
+
+impl From<&GroupMember> for Member {
+    fn from(member: &GroupMember) -> Self {
+        Self {
+            consumer_id: member.member_id.clone(),
+            group_instance_id: member.instance_id.clone(),
+            host: member.host.clone(),
+            client_id: member.client_id.clone(),
+            partitions: member.assignment.values().map(Vec::len).sum(),
+            assignment: member.assignment.clone(),
+        }
+    }
+}
+
+impl From<&GroupDescription> for GroupMembers {
+    fn from(group: &GroupDescription) -> Self {
+        Self {
+            group: group.group.clone(),
+            state: group.state.clone(),
+            members: group.member_count().map(|_| group.members.iter().map(Member::from).collect()),
+        }
+    }
+}
+
+impl GroupMembers {
+    pub(super) fn render(&self, verbose: bool) -> String {
+        let members = self.members.as_deref();
+        let heading =
+            format!("Group {}: {}, {}\n", plain(&self.group), self.state, counted(members.map(<[_]>::len)));
+        let Some(members @ [_, ..]) = members else { return heading };
+        let statics = members.iter().any(|member| member.group_instance_id.is_some());
+        let mut columns = vec!["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"];
+        if statics {
+            columns.insert(2, "GROUP-INSTANCE-ID");
+        }
+        if verbose {
+            columns.push("CURRENT-ASSIGNMENT");
+        }
+        let mut table = Table::new(&columns);
+        for member in members {
+            let mut row = vec![
+                self.group.clone(),
+                member.consumer_id.clone(),
+                member.host.clone(),
+                member.client_id.clone(),
+                member.partitions.to_string(),
+            ];
+            if statics {
+                row.insert(2, dash(member.group_instance_id.as_ref()));
+            }
+            if verbose {
+                row.push(member.assigned());
+            }
+            table.row(row);
+        }
+        heading + &table.render()
+    }
+}
+
+impl Member {
+    fn assigned(&self) -> String {
+        let topic = |(topic, partitions): (&String, &Vec<i32>)| {
+            let numbers = partitions.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
+            format!("{topic}:{numbers}")
+        };
+        match self.assignment.iter().map(topic).collect::<Vec<_>>().join(";") {
+            nothing if nothing.is_empty() => "-".to_owned(),
+            assigned => assigned,
+        }
+    }
+}
+
+/// How many members there are, in words.
+pub(super) fn counted(members: Option<usize>) -> String {
+    match members {
+        Some(0) => "no members".to_owned(),
+        Some(number) => count(number, "member"),
+        None => "members not shown".to_owned(),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use client::Coordinator;
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(group: &GroupDescription, verbose: bool, expected: &Expect) {
+        expected.assert_eq(&GroupMembers::from(group).render(verbose));
+    }
+
+    /// A group with a static member and one that has nothing to do.
+    pub(in super::super) fn description() -> GroupDescription {
+        let member = |id: &str, instance: Option<&str>, partitions: &[i32]| GroupMember {
+            member_id: id.to_owned(),
+            instance_id: instance.map(str::to_owned),
+            client_id: "billing".to_owned(),
+            host: "/10.0.0.7".to_owned(),
+            assignment: match partitions {
+                [] => BTreeMap::new(),
+                _ => BTreeMap::from([
+                    ("orders".to_owned(), partitions.to_vec()),
+                    ("users".to_owned(), vec![0]),
+                ]),
+            },
+        };
+        GroupDescription {
+            group: "billing".to_owned(),
+            state: "Stable".to_owned(),
+            protocol_type: "consumer".to_owned(),
+            protocol: "range".to_owned(),
+            coordinator: Coordinator { node: 1, host: "localhost".to_owned(), port: 9092 },
+            members: vec![member("a-1", Some("pod-0"), &[0, 2]), member("b-2", None, &[])],
+        }
+    }
+
+    #[test]
+    fn members_are_shown_with_instances_and_assignments() {
+        let mut group = description();
+        check(
+            &group,
+            true,
+            &expect![[r#"
+            Group billing: Stable, 2 members
+            GROUP    CONSUMER-ID  GROUP-INSTANCE-ID  HOST       CLIENT-ID  #PARTITIONS  CURRENT-ASSIGNMENT
+            billing  a-1          pod-0              /10.0.0.7  billing    3            orders:0,2;users:0
+            billing  b-2          -                  /10.0.0.7  billing    0            -
+        "#]],
+        );
+        group.members.remove(0);
+        check(
+            &group,
+            false,
+            &expect![[r#"
+            Group billing: Stable, 1 member
+            GROUP    CONSUMER-ID  HOST       CLIENT-ID  #PARTITIONS
+            billing  b-2          /10.0.0.7  billing    0
+        "#]],
+        );
+    }
+
+    #[test]
+    fn it_is_said_whether_there_are_none_or_none_that_the_broker_shows() {
+        let mut group = description();
+        group.members.clear();
+        check(
+            &group,
+            false,
+            &expect![[r#"
+            Group billing: Stable, members not shown
+        "#]],
+        );
+        group.state = "Empty".to_owned();
+        check(
+            &group,
+            false,
+            &expect![[r#"
+            Group billing: Empty, no members
+        "#]],
+        );
+    }
+}

@@ -1,0 +1,72 @@
+//! `kohort group remove-member`.
+
+use client::Leaver;
+use coordination::error_code::ErrorCode;
+use serde::Serialize;
+
+use super::{Problems, describe, no_such_group};
+use crate::cli::ClientArgs;
+use crate::dial::{self, connect, failure};
+use crate::failure::{Failure, Kind};
+use crate::output::{note, show};
+
+/// Those who are named by id or by instance.
+pub(super) fn named(members: Vec<String>, instances: Vec<String>) -> Vec<Leaver> {
+    let members = members.into_iter().map(Leaver::Member);
+    members.chain(instances.into_iter().map(Leaver::Instance)).collect()
+}
+
+/// What became of a member.
+#[derive(Serialize)]
+struct Outcome {
+    member: String,
+    outcome: &'static str,
+}
+
+/// Removes the members named, or everybody.
+pub(super) async fn run(
+    group: &str,
+    whom: Option<Vec<Leaver>>,
+    reason: &str,
+    args: &ClientArgs,
+) -> anyhow::Result<()> {
+    let mut client = connect(args).await?;
+    let Some(found) = describe::find(&mut client, group).await? else {
+        return Err(Failure::new(Kind::Absent, no_such_group(group)).into());
+    };
+    if whom.is_none() && found.member_count().is_none() {
+        let message =
+            format!("the broker does not show the members of group {group}; name them with --member");
+        return Err(Failure::new(Kind::Failed, message).into());
+    }
+    let everybody = || found.members.iter().map(|member| Leaver::Member(member.member_id.clone())).collect();
+    let leavers = whom.unwrap_or_else(everybody);
+    if leavers.is_empty() {
+        note(&format!("group {group} has no members"));
+    }
+    let results = match leavers.is_empty() {
+        true => Vec::new(),
+        false => client.remove_members(group, &leavers, reason).await.map_err(failure)?,
+    };
+    let mut outcomes = Vec::new();
+    let mut problems = Problems::default();
+    for (leaver, result) in leavers.into_iter().zip(results) {
+        let (Leaver::Member(member) | Leaver::Instance(member)) = leaver;
+        match result {
+            Ok(()) => outcomes.push(Outcome { member, outcome: "removed" }),
+            Err(error) if error.code() == Some(ErrorCode::UnknownMemberId) => {
+                let message = format!(
+                    "group {group} has no member {member}; `kohort group describe {group} --members` shows them"
+                );
+                problems.add(Kind::Absent, message);
+            }
+            Err(error) => {
+                problems.add(dial::kind(&error), format!("remove {member}: {}", dial::describe(&error)));
+            }
+        }
+    }
+    show(args.output.output, &outcomes, |outcomes| {
+        outcomes.iter().map(|outcome| format!("{}: {}\n", outcome.member, outcome.outcome)).collect()
+    })?;
+    problems.into_result(&format!("some members of {group} cannot be removed"))
+}
