@@ -1,0 +1,66 @@
+//! `echo`: the most that any server could reach here.
+
+use anyhow::Result;
+use clap::Args;
+use wire::api::heartbeat::HeartbeatRequest;
+
+use crate::closed_loop;
+use crate::compare::{self, Target};
+use crate::echo::{self, Echoes};
+use crate::figure::Outcome;
+use crate::options::{Common, Loaded, at_least_one};
+use crate::template::Template;
+
+/// Frames of a heartbeat's size.
+#[derive(Args, Debug)]
+pub(crate) struct Echo {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    loaded: Loaded,
+    /// Threads of the server
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
+    server_threads: usize,
+}
+
+impl Echo {
+    pub(crate) fn run(&self) -> Result<()> {
+        let settings = vec![("connections", self.loaded.connections.to_string())];
+        compare::run("echo", settings, &self.common, &[Target::echo()], |_| {
+            let request = Template::new(&sample(), 4);
+            measure(&self.common, &self.loaded, self.server_threads, "frames", &request)
+        })
+    }
+}
+
+/// Sends copies of `request` to an echo of our own.
+pub(crate) fn measure(
+    common: &Common,
+    loaded: &Loaded,
+    server_threads: usize,
+    what: &str,
+    request: &Template,
+) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    for &pipeline in &loaded.pipeline {
+        let pressure = loaded.pressure(common, pipeline);
+        let address = echo::start(loaded.connections, server_threads)?;
+        let work =
+            |lines: std::ops::Range<usize>| Echoes { requests: lines.map(|_| request.clone()).collect() };
+        let gained = closed_loop::run(address, pressure, None, work)?;
+        outcome.load(what, pressure, &gained);
+    }
+    // The echo's own share is as large as that of the load, which says nothing against it.
+    outcome.doubts.clear();
+    Ok(outcome)
+}
+
+/// A heartbeat as a consumer sends it.
+fn sample() -> HeartbeatRequest {
+    HeartbeatRequest {
+        group_id: "bench-group".to_owned(),
+        generation_id: 1,
+        member_id: format!("{}-00000000-0000-0000-0000-000000000000", crate::template::CLIENT_ID),
+        group_instance_id: None,
+    }
+}

@@ -1,0 +1,188 @@
+//! `groups`: what idle groups and members cost the server in memory.
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use wire::api::offset_commit::{OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic};
+use wire::{ApiKey, encode_request};
+
+use crate::compare::{self, Place, Target};
+use crate::dialogue::{Dialogue, Versions};
+use crate::figure::Outcome;
+use crate::lines::Lines;
+use crate::members::{Habits, Identity, disperse, gather};
+use crate::options::{Common, at_least_one};
+use crate::process::{ServerProcess, room_for_connections};
+use crate::reply_check::ReplyCheck;
+use crate::scenario::commit::{committed, judge};
+use crate::scenario::{self, habits, unique};
+use crate::template::CLIENT_ID;
+
+/// How many.
+#[derive(Args, Debug)]
+pub(crate) struct Groups {
+    #[command(flatten)]
+    common: Common,
+    /// Groups with committed offsets and no member
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = at_least_one)]
+    groups: usize,
+    /// Committed offsets in each of them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
+    offsets: usize,
+    /// Members that join one group, and as many more that join another; they stay without their connections. 0 leaves
+    /// them out
+    #[arg(long, value_name = "N", default_value_t = 2000)]
+    members: usize,
+    /// Leave the groups on the server
+    #[arg(long)]
+    keep: bool,
+}
+
+/// Connections that create the groups, and commits in flight on each.
+const CONNECTIONS: usize = 16;
+const IN_FLIGHT: usize = 32;
+
+/// How long the server is left alone before its memory is read.
+const IDLE_FOR: Duration = Duration::from_secs(2);
+
+impl Groups {
+    pub(crate) fn run(&self) -> Result<()> {
+        let settings = vec![
+            ("groups", self.groups.to_string()),
+            ("offsets per group", self.offsets.to_string()),
+            ("members", self.members.to_string()),
+        ];
+        let targets = scenario::targets(&self.common, false)?;
+        room_for_connections(self.members)?;
+        compare::run("groups", settings, &self.common, &targets, |target: &Target| match target.place {
+            Place::Server(address, process) => {
+                let process = process.context("name the server's process with --pid")?;
+                self.measure(address, process)
+            }
+            Place::Echo => Ok(Outcome::default()),
+        })
+    }
+
+    fn measure(&self, address: SocketAddr, process: ServerProcess) -> Result<Outcome> {
+        let mut dialogue = Dialogue::open(address)?;
+        let (topic, run) = (unique("groups"), unique("groups"));
+        dialogue.create_topic(&topic, self.offsets)?;
+        let names: Vec<String> = (0..self.groups).map(|number| format!("{run}-{number}")).collect();
+        dialogue.await_coordinators(&names)?;
+        let mut outcome = Outcome::default();
+        let before = at_rest(process)?;
+        outcome.bytes("memory before", "MB", before / 1e6);
+
+        compare::progress(&format!("{} groups commit", self.groups));
+        let begun = Instant::now();
+        create(address, dialogue.versions(), &topic, self.offsets, &names)?;
+        outcome.time("groups made in", begun.elapsed());
+        for sample in names.iter().step_by(self.groups.div_ceil(100)) {
+            let found = committed(&mut dialogue, sample, &topic, &[0])?;
+            ensure!(found == [(0, OFFSET)], "group {sample} has {found:?} instead of the committed offset");
+        }
+        let with_groups = at_rest(process)?;
+        #[expect(clippy::cast_precision_loss, reason = "counts of groups and members are small")]
+        let (groups, members) = (self.groups as f64, self.members as f64);
+        outcome.bytes("memory of all groups", "MB", (with_groups - before) / 1e6);
+        outcome.bytes("  per group", "bytes", (with_groups - before) / groups);
+
+        if self.members > 0 {
+            // Those who come first also bring what connections and rebalances leave behind once; what the second lot
+            // adds is the price of members.
+            let first = self.join(address, &mut dialogue)?;
+            let with_first = at_rest(process)?;
+            let second = self.join(address, &mut dialogue)?;
+            let with_second = at_rest(process)?;
+            outcome.bytes("memory of the first members", "MB", (with_first - with_groups) / 1e6);
+            outcome.bytes("memory of as many more members", "MB", (with_second - with_first) / 1e6);
+            outcome.bytes("  per member", "bytes", (with_second - with_first) / members);
+            for members in [first, second] {
+                disperse(&mut dialogue, &members)?;
+                dialogue.delete_groups(&[members[0].group.clone()])?;
+            }
+        }
+        if !self.keep {
+            compare::progress("the groups are removed");
+            dialogue.delete_groups(&names)?;
+            dialogue.delete_topic(&topic)?;
+        }
+        Ok(outcome)
+    }
+
+    /// Lets members join a group of their own and closes their connections.
+    fn join(&self, address: SocketAddr, dialogue: &mut Dialogue) -> Result<Vec<Identity>> {
+        compare::progress(&format!("{} members join", self.members));
+        let habits = Habits { partitions: self.members, ..habits() };
+        let sizes = [(unique("groups-members"), self.members)];
+        gather(address, dialogue, &habits, &sizes, scenario::SETTLES_WITHIN)
+    }
+}
+
+/// What every group commits.
+pub(crate) const OFFSET: i64 = 42;
+
+/// Commits offsets of the first partitions in each group, without members.
+pub(crate) fn create(
+    address: SocketAddr,
+    versions: &Versions,
+    topic: &str,
+    offsets: usize,
+    names: &[String],
+) -> Result<()> {
+    let version = versions.of(ApiKey::OffsetCommit, 9)?;
+    let mut lines = Lines::connect(address, CONNECTIONS)?;
+    let mut names = names.iter();
+    let mut check = ReplyCheck::<OffsetCommitRequest>::new(version, judge);
+    let mut next = |outbox: &mut Vec<u8>| -> bool {
+        let Some(name) = names.next() else { return false };
+        let partition = |partition_index| OffsetCommitRequestPartition {
+            partition_index,
+            committed_offset: OFFSET,
+            committed_leader_epoch: 0,
+            committed_metadata: Some(String::new()),
+        };
+        let partitions = (0..i32::try_from(offsets).unwrap_or(i32::MAX)).map(partition).collect();
+        let request = OffsetCommitRequest {
+            group_id: name.clone(),
+            topics: vec![OffsetCommitRequestTopic {
+                name: topic.to_owned(),
+                partitions,
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        outbox.extend_from_slice(&encode_request(&request, version, 0, Some(CLIENT_ID)).into_bytes());
+        true
+    };
+    let mut owed = 0;
+    for line in 0..CONNECTIONS {
+        for _ in 0..IN_FLIGHT {
+            owed += usize::from(next(lines.outbox(line)));
+        }
+        lines.flush(line)?;
+    }
+    let mut heard = Instant::now();
+    while owed > 0 {
+        lines.turn(Duration::from_millis(100), |arrival, frame, outbox| {
+            heard = arrival.at;
+            check.check(frame)?;
+            if !next(outbox) {
+                owed -= 1;
+            }
+            Ok(())
+        })?;
+        ensure!(heard.elapsed() < Duration::from_secs(30), "no answer to {owed} commits");
+    }
+    Ok(())
+}
+
+/// The server's memory in bytes when it has had a moment to rest.
+fn at_rest(process: ServerProcess) -> Result<f64> {
+    thread::sleep(IDLE_FOR);
+    #[expect(clippy::cast_precision_loss, reason = "memory is shown in a few digits")]
+    process.resident().map(|bytes| bytes as f64)
+}
