@@ -150,6 +150,11 @@ impl Broker {
         &self.inner.store
     }
 
+    /// Waits until the groups that there were at the start are loaded. Ops about them are refused until then.
+    pub async fn groups_loaded(&self) {
+        self.inner.groups.loaded().await;
+    }
+
     /// The last rebalances of a group, the oldest first; none if there is no such group, or it is being loaded.
     pub fn group_events(&self, org: OrgId, group: &str) -> Vec<Event> {
         self.inner.groups.events(org, group)

@@ -83,9 +83,15 @@ impl Opened {
     /// Starts the broker on it.
     pub(crate) async fn start(self, settings: Settings) -> anyhow::Result<Running> {
         let broker = Broker::start(Arc::clone(&self.store), settings).await.context("start the broker")?;
+        // Nobody waits longer for groups than that: whoever asks while they are loaded is told so.
+        let _ = tokio::time::timeout(GROUPS_PATIENCE, broker.groups_loaded()).await;
         Ok(Running { store: self.store, broker, replayed_bytes: self.recovery.replayed_bytes })
     }
 }
+
+/// How long the listeners wait for groups to be loaded. Usually that is a matter of milliseconds, and some clients
+/// (aiokafka 0.14) take the answer "still loading" to OffsetFetch for "nothing is committed".
+const GROUPS_PATIENCE: Duration = Duration::from_millis(250);
 
 /// A broker at work.
 pub(crate) struct Running {

@@ -66,7 +66,9 @@ pub(crate) fn load_all(groups: &Arc<Groups>, shards: Vec<Arc<GroupShard>>) {
     let groups = Arc::clone(groups);
     shared.spawn_blocking(move || {
         let began = Instant::now();
-        if !load_these(&groups, shards) {
+        let is_read = load_these(&groups, shards);
+        groups.shared.first_load.send_replace(true);
+        if !is_read {
             return;
         }
         let took = began.elapsed();

@@ -27,6 +27,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use coordination::group::{Event, GroupSettings, Identity, Room, Ticket, group_partition};
@@ -73,6 +74,8 @@ pub(crate) struct Shared {
     usage: TotalUsage,
     settings: RwLock<Configured>,
     draining: AtomicBool,
+    /// Whether the groups that there were at the start have been read, as far as they can be.
+    first_load: watch::Sender<bool>,
     reading_back: ReadingBack,
     /// What loads in the background.
     tasks: Mutex<JoinSet<()>>,
@@ -153,6 +156,7 @@ impl Groups {
             usage: TotalUsage::default(),
             settings: RwLock::new(configured(settings)),
             draining: AtomicBool::new(false),
+            first_load: watch::Sender::new(false),
             reading_back: ReadingBack::default(),
             tasks: Mutex::default(),
             ended: AtomicBool::new(false),
@@ -193,6 +197,12 @@ impl Groups {
         self.is_loading.store(true, Ordering::Release);
         load::load_all(self, self.all());
         tokio::spawn(timer::run(Arc::clone(self)))
+    }
+
+    /// Waits until the groups that there were at the start have been read, as far as they can be.
+    pub(crate) async fn loaded(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.shared.first_load.subscribe().wait_for(|&is_loaded| is_loaded).await;
     }
 
     /// Answers who is parked, now and from now on: the broker ends.

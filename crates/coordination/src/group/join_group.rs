@@ -53,7 +53,9 @@ impl Shard {
             let is_stored = step.effects.records[records_before..]
                 .iter()
                 .any(|record| matches!(record, GroupRecord::Group { .. }));
-            if is_new_group && !is_stored {
+            // Also one that has had only offsets: if it lost them and the broker crashed before the first sync,
+            // nothing would speak for it, and its generations would begin anew.
+            if (is_new_group || !group.members.is_empty()) && !group.is_recorded && !is_stored {
                 group.store_as_new(step);
             }
         });
