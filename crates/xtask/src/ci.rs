@@ -31,7 +31,7 @@ pub(crate) fn quick() -> Result<ExitCode> {
 }
 
 /// The suites against the release build, and the minutes that each may take.
-const SUITES: [(&str, u64, &str); 7] = [
+const SUITES: [(&str, u64, &str); 10] = [
     ("hostile bytes", 5, "hostile"),
     ("disks that fail", 5, "disk"),
     ("operations", 5, "operations"),
@@ -39,7 +39,13 @@ const SUITES: [(&str, u64, &str); 7] = [
     ("crashes", 8, "crash"),
     ("differential test against a real Kafka", 10, "differential"),
     ("real clients", 12, "clients"),
+    ("the group command", 5, "group_command"),
+    ("consumers in groups", 6, "consumers"),
+    ("groups of real clients", 15, "groups"),
 ];
+
+/// How long the simulator looks for a seed that breaks a group; the long runs are made by hand.
+const SIMULATION_SECONDS: u64 = 300;
 
 /// How long each fuzz target runs in CI; the long runs are made by hand.
 const FUZZ_SECONDS: u32 = 20;
@@ -56,11 +62,14 @@ pub(crate) fn fuzz_alone(arguments: &[String]) -> Result<ExitCode> {
     Ok(steps.finish())
 }
 
-/// Measures Kohort beside Kafka; `--quick` only looks, without it docs/benchmarks.md is written.
+/// Measures Kohort beside Kafka and writes docs/benchmarks.md; `--quick`, `--groups` and `--records` measure less and only
+/// look.
 pub(crate) fn bench(arguments: &[String]) -> Result<ExitCode> {
     let mut steps = Steps::new(&[])?;
     steps.run("setup", setup::prepare);
-    steps.command("release build", 20, cargo().args(["build", "--release", "--package", "kohort"]));
+    let mut build = cargo();
+    build.args(["build", "--release", "--package", "kohort", "--package", "bench"]);
+    steps.command("release build", 20, &mut build);
     let mut command = cargo();
     command.args(["run", "--release", "--package", "e2e", "--example", "side_by_side", "--"]).args(arguments);
     command.env("KOHORT_BIN", checkout::target().join("release/kohort"));
@@ -87,6 +96,10 @@ pub(crate) fn all(wanted: &[String]) -> Result<ExitCode> {
     let tests = ["test", "--workspace", "--exclude", "e2e", "--exclude", "xtask"];
     steps.command("tests", 25, cargo().args(tests));
     fuzz(&mut steps, FUZZ_SECONDS);
+    let mut simulation = cargo();
+    simulation.args(["run", "--release", "--package", "sim", "--", "--seconds"]);
+    simulation.arg(SIMULATION_SECONDS.to_string());
+    steps.command("simulation of groups", 5 + SIMULATION_SECONDS / 60, &mut simulation);
     steps.command("release build", 20, cargo().args(["build", "--release", "--package", "kohort"]));
     for (name, minutes, suite) in SUITES {
         let mut command = cargo();

@@ -5,6 +5,7 @@
     reason = "these commands talk to a person at a terminal"
 )]
 
+mod behaviours;
 mod ci;
 mod peers;
 mod setup;
@@ -23,8 +24,11 @@ Usage: cargo xtask COMMAND
            steps whose names contain one of them
   fuzz [--seconds N]
            each fuzz target for a while; needs a nightly toolchain and cargo-fuzz
-  bench [--quick]
-           Kohort beside Apache Kafka on this machine, into docs/benchmarks.md
+  behaviours
+           docs/behaviours.md: which behaviour of Kafka is proven by which test
+  bench [--quick] [--groups | --records]
+           Kohort beside Apache Kafka on this machine, into docs/benchmarks.md;
+           with a flag less is measured, and only shown
   peers [--set NAME=VALUE]… [--exec COMMAND…]
            a real Apache Kafka 4.3 on a free port, until Ctrl-C; with --exec,
            only while COMMAND runs, which finds it in KAFKA_BOOTSTRAP
@@ -41,6 +45,7 @@ fn main() -> ExitCode {
         "quick" => ci::quick(),
         "ci" => ci::all(rest),
         "fuzz" => ci::fuzz_alone(rest),
+        "behaviours" => behaviours::run(),
         "bench" => ci::bench(rest),
         "peers" => peers::run(rest),
         "help" | "--help" | "-h" => {

@@ -1,0 +1,413 @@
+//! What must be true of every run, held against what is seen of it.
+//!
+//! The checker watches replies as they leave the broker and commits as they are accepted. It knows nothing of how
+//! groups work inside, so it cannot make the same mistake twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coordination::{op, reply};
+
+use crate::consumer_protocol::{self, Partition};
+use crate::message::{Commit, Committed, Request, Response};
+
+/// What was seen, and what it forbids.
+#[derive(Clone, Debug, Default)]
+pub struct Checker {
+    groups: BTreeMap<String, History>,
+    /// How many replies and commits were held against the rules.
+    pub checks: u64,
+}
+
+/// What was seen of one group.
+#[derive(Clone, Debug, Default)]
+struct History {
+    /// Every generation that was given out, and to whom.
+    generations: BTreeMap<i32, Generation>,
+    /// The highest generation in which an assignment was given out.
+    assigned: i32,
+    offsets: BTreeMap<Partition, Offsets>,
+}
+
+/// A member as others would know it: a static one by its instance id, which outlives its member ids.
+type Name = String;
+
+#[derive(Clone, Debug, Default)]
+struct Generation {
+    /// As the leader saw them; `None` until a leader was told.
+    members: Option<BTreeSet<Name>>,
+    /// Who was told that it is in this generation.
+    told: BTreeSet<Name>,
+    owners: BTreeMap<Partition, Name>,
+}
+
+/// All that may be found committed for one partition, the oldest first. The first is acknowledged, and whatever is
+/// behind the last acknowledged one may be lost in a crash.
+#[derive(Clone, Debug)]
+struct Offsets(Vec<Entry>);
+
+#[derive(Clone, Debug)]
+struct Entry {
+    /// `None` where the offset was deleted, or never committed.
+    committed: Option<(i64, String)>,
+    at: u64,
+    /// Committed by a member, not by a tool.
+    by_member: bool,
+    acknowledged: bool,
+}
+
+impl Default for Offsets {
+    fn default() -> Self {
+        Self(vec![Entry { committed: None, at: 0, by_member: false, acknowledged: true }])
+    }
+}
+
+impl Checker {
+    /// A reply leaves the broker. Whatever it says is known outside from now on.
+    pub fn see_reply(&mut self, request: &Request, response: &Response) -> Result<(), String> {
+        self.checks += 1;
+        match (request, response) {
+            (Request::Join(op), Response::Join(reply)) => self.see_join(op, reply),
+            (Request::Sync(op), Response::Sync(reply)) => self.see_sync(op, reply),
+            (Request::Commit(commit), Response::Commit(None)) => {
+                self.see_acknowledged(commit);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn see_join(&mut self, op: &op::JoinGroup, reply: &reply::JoinGroup) -> Result<(), String> {
+        let Ok(joined) = &reply.result else { return Ok(()) };
+        let history = self.groups.entry(op.group.clone()).or_default();
+        let number = joined.generation;
+        let highest = history.generations.last_key_value().map_or(0, |(number, _)| *number);
+        if !history.generations.contains_key(&number) && number <= highest {
+            return Err(format!(
+                "{}: generation {number} is given out for the first time after {highest} was",
+                op.group
+            ));
+        }
+        let generation = history.generations.entry(number).or_default();
+        generation.told.insert(name(&reply.member_id, op.instance_id.as_deref()));
+        if reply.member_id == joined.leader && joined.members.is_empty() {
+            return Err(format!("{}: the leader of generation {number} is told of no members", op.group));
+        }
+        if !joined.members.is_empty() {
+            let members: BTreeSet<Name> =
+                joined.members.iter().map(|it| name(&it.member_id, it.instance_id.as_deref())).collect();
+            match &generation.members {
+                Some(known) if *known != members => {
+                    return Err(format!(
+                        "{}: generation {number} is given out twice, for {known:?} and for {members:?}",
+                        op.group
+                    ));
+                }
+                Some(_) => {}
+                None => generation.members = Some(members),
+            }
+        }
+        if let Some(members) = &generation.members
+            && let Some(stranger) = generation.told.difference(members).next()
+        {
+            return Err(format!(
+                "{}: {stranger} is told that it is in generation {number}, which has {members:?}",
+                op.group
+            ));
+        }
+        Ok(())
+    }
+
+    fn see_sync(&mut self, op: &op::SyncGroup, reply: &reply::SyncGroup) -> Result<(), String> {
+        let Ok(synced) = &reply.result else { return Ok(()) };
+        let history = self.groups.entry(op.group.clone()).or_default();
+        let Some(generation) = history.generations.get_mut(&op.generation) else {
+            return Err(format!(
+                "{}: an assignment in generation {}, which nobody was given",
+                op.group, op.generation
+            ));
+        };
+        history.assigned = history.assigned.max(op.generation);
+        let owner = name(&op.member_id, op.instance_id.as_deref());
+        let partitions = consumer_protocol::decode_assignment(&synced.assignment)
+            .ok_or_else(|| format!("{}: {owner} gets an assignment that is none", op.group))?;
+        for partition in partitions {
+            match generation.owners.get(&partition) {
+                Some(other) if *other != owner => {
+                    return Err(format!(
+                        "{}: {} of {} has two owners in generation {}: {other} and {owner}",
+                        op.group, partition.1, partition.0, op.generation
+                    ));
+                }
+                Some(_) => {}
+                None => {
+                    generation.owners.insert(partition, owner.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The broker has accepted a commit; its reply may still wait.
+    pub fn see_commit(&mut self, now: u64, commit: &Commit) -> Result<(), String> {
+        self.checks += 1;
+        let history = self.groups.entry(commit.group.clone()).or_default();
+        if commit.generation >= 0 && commit.generation < history.assigned {
+            return Err(format!(
+                "{}: a commit of generation {} is accepted although generation {} has assignments",
+                commit.group, commit.generation, history.assigned
+            ));
+        }
+        for it in &commit.offsets {
+            let entry = Entry {
+                committed: Some((it.offset, it.metadata.clone())),
+                at: now,
+                by_member: commit.generation >= 0,
+                acknowledged: false,
+            };
+            history.offsets.entry(it.partition.clone()).or_default().0.push(entry);
+        }
+        Ok(())
+    }
+
+    fn see_acknowledged(&mut self, commit: &Commit) {
+        let history = self.groups.entry(commit.group.clone()).or_default();
+        for it in &commit.offsets {
+            if let Some(offsets) = history.offsets.get_mut(&it.partition) {
+                offsets.acknowledge(&it.metadata);
+            }
+        }
+    }
+
+    /// An offset was forgotten on purpose.
+    pub fn see_forgotten(&mut self, now: u64, group: &str, partition: &Partition) {
+        let history = self.groups.entry(group.to_owned()).or_default();
+        let entry = Entry { committed: None, at: now, by_member: false, acknowledged: false };
+        history.offsets.entry(partition.clone()).or_default().0.push(entry);
+    }
+
+    /// When the newest offset of a partition was committed, if by a member. What a tool commits to an empty group
+    /// counts, as in Kafka, from when the group became empty, and may expire at once.
+    pub fn newest_commit(&self, group: &str, partition: &Partition) -> Option<u64> {
+        let entry = self.groups.get(group)?.offsets.get(partition)?.0.last()?;
+        (entry.committed.is_some() && entry.by_member).then_some(entry.at)
+    }
+
+    /// The group was removed. One that takes its name later counts generations anew.
+    pub fn see_group_removed(&mut self, group: &str) {
+        if let Some(history) = self.groups.get_mut(group) {
+            history.generations.clear();
+            history.assigned = 0;
+        }
+    }
+
+    /// The broker says what is committed for this partition, in memory and thus as of the last commit.
+    pub fn check_offset(
+        &mut self,
+        group: &str,
+        partition: &Partition,
+        found: Option<&Committed>,
+    ) -> Result<(), String> {
+        self.checks += 1;
+        let history = self.groups.entry(group.to_owned()).or_default();
+        let newest = history
+            .offsets
+            .get(partition)
+            .and_then(|offsets| offsets.0.last())
+            .and_then(|entry| entry.committed.clone());
+        let found = found.map(|it| (it.offset, it.metadata.clone()));
+        if newest == found {
+            return Ok(());
+        }
+        Err(format!(
+            "{group}: the last commit for {} of {} was {newest:?}, and {found:?} is there",
+            partition.1, partition.0
+        ))
+    }
+
+    /// The broker has read this group back from its log. What was acknowledged must be there; what was not may be.
+    pub fn check_restored(
+        &mut self,
+        group: &str,
+        found: &BTreeMap<Partition, (i64, String)>,
+    ) -> Result<(), String> {
+        self.checks += 1;
+        let history = self.groups.entry(group.to_owned()).or_default();
+        for (partition, offsets) in &mut history.offsets {
+            let found = found.get(partition);
+            let acknowledged =
+                offsets.0.iter().rposition(|it| it.acknowledged).expect("the first one is acknowledged");
+            let Some(at) = offsets.0.iter().rposition(|it| it.committed.as_ref() == found) else {
+                return Err(format!(
+                    "{group}: {} of {} came back with {found:?}, which nobody committed lately",
+                    partition.1, partition.0
+                ));
+            };
+            if at < acknowledged {
+                return Err(format!(
+                    "{group}: {} of {} came back with {found:?}, although {:?} was acknowledged",
+                    partition.1, partition.0, offsets.0[acknowledged].committed
+                ));
+            }
+            offsets.0.truncate(at + 1);
+        }
+        for partition in found.keys() {
+            if !history.offsets.contains_key(partition) {
+                return Err(format!("{group}: {} of {} came back from nowhere", partition.1, partition.0));
+            }
+        }
+        Ok(())
+    }
+
+    /// The broker has read back the highest generation that it may have given out.
+    pub fn check_highest(&mut self, group: &str, highest: i32) -> Result<(), String> {
+        self.checks += 1;
+        let seen = self.groups.get(group).and_then(|history| history.generations.last_key_value());
+        match seen {
+            Some((seen, _)) if *seen > highest => Err(format!(
+                "{group}: generation {seen} was given out, and after a restart the highest is {highest}"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// All groups that anything was seen of.
+    pub fn groups(&self) -> impl Iterator<Item = &str> {
+        self.groups.keys().map(String::as_str)
+    }
+}
+
+impl Offsets {
+    fn acknowledge(&mut self, metadata: &str) {
+        let at =
+            self.0.iter().rposition(|it| it.committed.as_ref().is_some_and(|(_, known)| known == metadata));
+        if let Some(at) = at {
+            self.0[at].acknowledged = true;
+            // What is before an acknowledged one can never come back.
+            self.0.drain(..at);
+        }
+    }
+}
+
+fn name(member_id: &str, instance_id: Option<&str>) -> Name {
+    instance_id.map_or_else(|| member_id.to_owned(), |id| format!("static {id}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use coordination::reply::{Joined, JoinedMember, Synced};
+
+    use super::*;
+
+    fn commit(generation: i32, offset: i64, metadata: &str) -> Commit {
+        Commit {
+            group: "g".to_owned(),
+            generation,
+            member_id: "m".to_owned(),
+            instance_id: None,
+            offsets: vec![Committed {
+                partition: ("t".to_owned(), 0),
+                offset,
+                metadata: metadata.to_owned(),
+            }],
+        }
+    }
+
+    fn found(offset: i64, metadata: &str) -> BTreeMap<Partition, (i64, String)> {
+        BTreeMap::from([(("t".to_owned(), 0), (offset, metadata.to_owned()))])
+    }
+
+    fn join(checker: &mut Checker, member: &str, generation: i32, members: &[&str]) -> Result<(), String> {
+        let op = op::JoinGroup {
+            group: "g".to_owned(),
+            member_id: member.to_owned(),
+            instance_id: None,
+            session_timeout_ms: 1,
+            rebalance_timeout_ms: 1,
+            protocol_type: "consumer".to_owned(),
+            protocols: Vec::new(),
+            reason: None,
+            takes_member_id_first: true,
+            can_skip_assignment: true,
+        };
+        let members: Vec<JoinedMember> = members
+            .iter()
+            .map(|id| JoinedMember { member_id: (*id).to_owned(), instance_id: None, metadata: Bytes::new() })
+            .collect();
+        let leader = if members.is_empty() { "other".to_owned() } else { member.to_owned() };
+        let joined = Joined {
+            generation,
+            protocol_type: None,
+            protocol: None,
+            leader,
+            members,
+            skip_assignment: false,
+        };
+        let reply = reply::JoinGroup { member_id: member.to_owned(), result: Ok(joined) };
+        checker.see_reply(&Request::Join(op), &Response::Join(reply))
+    }
+
+    fn sync(checker: &mut Checker, member: &str, generation: i32, partition: i32) -> Result<(), String> {
+        let op = op::SyncGroup {
+            group: "g".to_owned(),
+            generation,
+            member_id: member.to_owned(),
+            instance_id: None,
+            protocol_type: None,
+            protocol: None,
+            must_name_protocol: false,
+            assignments: Vec::new(),
+        };
+        let assignment = consumer_protocol::encode_assignment(&BTreeSet::from([("t".to_owned(), partition)]));
+        let reply =
+            reply::SyncGroup { result: Ok(Synced { protocol_type: None, protocol: None, assignment }) };
+        checker.see_reply(&Request::Sync(op), &Response::Sync(reply))
+    }
+
+    #[test]
+    fn what_was_acknowledged_must_come_back_and_what_was_not_may() {
+        let mut checker = Checker::default();
+        for (offset, metadata) in [(1, "a"), (2, "b"), (3, "c")] {
+            checker.see_commit(0, &commit(1, offset, metadata)).expect("it is current");
+        }
+        let acknowledged = Request::Commit(commit(1, 2, "b"));
+        checker.see_reply(&acknowledged, &Response::Commit(None)).expect("replies may leave");
+        assert!(checker.clone().check_restored("g", &found(3, "c")).is_ok());
+        assert!(checker.clone().check_restored("g", &found(2, "b")).is_ok());
+        assert!(checker.clone().check_restored("g", &found(1, "a")).is_err());
+        assert!(checker.clone().check_restored("g", &found(9, "z")).is_err());
+        assert!(checker.check_restored("g", &BTreeMap::new()).is_err());
+    }
+
+    #[test]
+    fn a_generation_belongs_to_those_who_were_first_told_of_it() {
+        let mut checker = Checker::default();
+        assert!(join(&mut checker, "a", 2, &["a", "b"]).is_ok());
+        assert!(join(&mut checker, "b", 2, &[]).is_ok());
+        assert!(join(&mut checker.clone(), "c", 2, &[]).is_err(), "c is not in it");
+        assert!(join(&mut checker.clone(), "a", 2, &["a", "c"]).is_err(), "it had other members");
+        assert!(join(&mut checker.clone(), "a", 1, &["a"]).is_err(), "it comes too late");
+        assert!(join(&mut checker, "a", 3, &["a"]).is_ok());
+        assert!(checker.check_highest("g", 3).is_ok());
+        assert!(checker.check_highest("g", 2).is_err());
+    }
+
+    #[test]
+    fn a_partition_has_one_owner_in_a_generation() {
+        let mut checker = Checker::default();
+        join(&mut checker, "a", 1, &["a", "b"]).expect("it is the first");
+        assert!(sync(&mut checker, "a", 1, 0).is_ok());
+        assert!(sync(&mut checker, "a", 1, 0).is_ok());
+        assert!(sync(&mut checker, "b", 1, 0).is_err());
+        assert!(sync(&mut checker, "b", 2, 1).is_err(), "nobody was told of generation 2");
+    }
+
+    #[test]
+    fn whoever_was_left_behind_cannot_commit() {
+        let mut checker = Checker::default();
+        join(&mut checker, "a", 5, &["a"]).expect("it is the first");
+        sync(&mut checker, "a", 5, 0).expect("it is the only owner");
+        assert!(checker.see_commit(0, &commit(4, 1, "a")).is_err());
+        assert!(checker.see_commit(0, &commit(5, 1, "a")).is_ok());
+    }
+}
