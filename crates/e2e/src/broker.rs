@@ -31,6 +31,35 @@ impl Broker {
         Ok(Self::Kohort(Kohort::start(options)?))
     }
 
+    /// Ends the process at once (SIGKILL), whatever it is doing.
+    pub fn kill(&mut self) -> Result<()> {
+        match self {
+            Self::Kohort(kohort) => kohort.kill(),
+            Self::Kafka(kafka) => kafka.kill(),
+        }
+    }
+
+    /// Starts the broker again on the same directory and ports; it must have been killed.
+    pub fn restart(&mut self) -> Result<()> {
+        match self {
+            Self::Kohort(kohort) => kohort.restart(),
+            Self::Kafka(kafka) => kafka.restart(),
+        }
+    }
+
+    /// Whether it is ours.
+    pub fn is_kohort(&self) -> bool {
+        matches!(self, Self::Kohort(_))
+    }
+
+    /// What the broker printed, over all its starts.
+    pub fn output(&self) -> String {
+        match self {
+            Self::Kohort(kohort) => kohort.output(),
+            Self::Kafka(kafka) => std::fs::read_to_string(kafka.log()).unwrap_or_default(),
+        }
+    }
+
     /// The address that clients begin with, as `host:port`.
     pub fn bootstrap(&self) -> String {
         match self {

@@ -1,7 +1,9 @@
 //! The client programs and how to start them.
 //!
 //! Each program takes `BOOTSTRAP SCENARIO PREFIX`, prints one line of JSON for each check and exits 0, or exits 1 with
-//! the reason on its standard error. Their sources are in `crates/e2e/clients`; `cargo xtask setup` prepares them.
+//! the reason on its standard error. Beside it, each library has a program that is a member of a group; what that
+//! takes and prints is described in `crates/e2e/clients/python/member.py`. All sources are in `crates/e2e/clients`;
+//! `cargo xtask setup` prepares them.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -79,29 +81,54 @@ impl Client {
             Self::Aiokafka => python("aio.py"),
             Self::Kcat if !process::is_installed("kcat") => Err("kcat is not installed".to_owned()),
             Self::Kcat => python("kcat.py"),
-            Self::Kafkajs => {
-                if !process::is_installed("node") {
-                    return Err("node is not installed".to_owned());
-                }
-                let modules = present(checkout::tools().join("node/node_modules"))?;
-                let mut command = Command::new("node");
-                command.arg(checkout::clients().join("node-kafkajs/client.js")).env("NODE_PATH", modules);
-                Ok(command)
-            }
-            Self::FranzGo => Ok(Command::new(present(checkout::tools().join("bin/franz"))?)),
-            Self::Sarama => Ok(Command::new(present(checkout::tools().join("bin/sarama"))?)),
-            Self::Java => {
-                if !process::is_installed("java") {
-                    return Err("java is not installed".to_owned());
-                }
-                let jars = present(checkout::tools().join("jars"))?;
-                present(checkout::tools().join("java-classes/Client.class"))?;
-                let mut command = jars::java(&jars, "-Xmx256m");
-                command.arg("Client");
-                Ok(command)
-            }
+            Self::Kafkajs => node("client.js"),
+            Self::FranzGo => go("franz"),
+            Self::Sarama => go("sarama"),
+            Self::Java => java("Client", &[]),
         }
     }
+
+    /// The command that is a member of a group, without its arguments; `Err` says why there is none.
+    pub fn member(self) -> Result<Command, String> {
+        match self {
+            Self::ConfluentKafka => python("confluent_member.py"),
+            Self::KafkaPython => python("kafka_python_member.py"),
+            Self::Aiokafka => python("aio_member.py"),
+            Self::Kafkajs => node("member.js"),
+            Self::FranzGo => go("franz-member"),
+            Self::Sarama => go("sarama-member"),
+            // Says why it joins again, for whoever has to find out.
+            Self::Java => {
+                java("Member", &["-Dorg.slf4j.simpleLogger.log.org.apache.kafka.clients.consumer=info"])
+            }
+            Self::Kcat => Err("kcat is librdkafka, which others stand for".to_owned()),
+        }
+    }
+}
+
+fn node(script: &str) -> Result<Command, String> {
+    if !process::is_installed("node") {
+        return Err("node is not installed".to_owned());
+    }
+    let modules = present(checkout::tools().join("node/node_modules"))?;
+    let mut command = Command::new("node");
+    command.arg(checkout::clients().join("node-kafkajs").join(script)).env("NODE_PATH", modules);
+    Ok(command)
+}
+
+fn go(program: &str) -> Result<Command, String> {
+    Ok(Command::new(present(checkout::tools().join("bin").join(program))?))
+}
+
+fn java(class: &str, options: &[&str]) -> Result<Command, String> {
+    if !process::is_installed("java") {
+        return Err("java is not installed".to_owned());
+    }
+    let jars = present(checkout::tools().join("jars"))?;
+    present(checkout::tools().join("java-classes").join(format!("{class}.class")))?;
+    let mut command = jars::java(&jars, "-Xmx256m");
+    command.args(options).arg(class);
+    Ok(command)
 }
 
 fn python(script: &str) -> Result<Command, String> {

@@ -1,6 +1,6 @@
 //! A real Apache Kafka broker, started from its published artifacts.
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -41,21 +41,36 @@ impl Kafka {
         fs::write(&config, server_properties(bootstrap, controller, directory.path(), properties))
             .context("write server.properties")?;
         format_storage(&jars, &config)?;
-
-        let log = directory.path().join("server.log");
-        let output = File::create(&log).context("create Kafka's log")?;
-        let mut command = kafka_command(&jars);
-        command.arg("kafka.Kafka").arg(&config).stdin(Stdio::null());
-        command.stdout(output.try_clone().context("share Kafka's log")?).stderr(output);
         let started = Instant::now();
-        let child = command.spawn().context("start Kafka")?;
+        let child = launch(&jars, directory.path())?;
         let mut kafka = Self { child, bootstrap, directory, ready_after: Duration::ZERO };
-        if let Err(error) = ports::wait_until_serving(bootstrap, &mut kafka.child, READY_WITHIN) {
-            let said = fs::read_to_string(&log).unwrap_or_default();
-            return Err(error.context(format!("start Kafka; it said:\n{said}")));
-        }
+        kafka.wait_until_ready()?;
         kafka.ready_after = started.elapsed();
         Ok(kafka)
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        if let Err(error) = ports::wait_until_serving(self.bootstrap, &mut self.child, READY_WITHIN) {
+            let said = fs::read_to_string(self.log()).unwrap_or_default();
+            return Err(error.context(format!("start Kafka; it said:\n{said}")));
+        }
+        Ok(())
+    }
+
+    /// Ends the process at once (SIGKILL), whatever it is doing.
+    pub fn kill(&mut self) -> Result<()> {
+        self.child.kill().context("kill Kafka")?;
+        self.child.wait().context("wait for the killed Kafka")?;
+        Ok(())
+    }
+
+    /// Starts the broker again on the same directory and ports; it must have been killed.
+    pub fn restart(&mut self) -> Result<()> {
+        let started = Instant::now();
+        self.child = launch(&jars::fetch()?, self.directory.path())?;
+        self.wait_until_ready()?;
+        self.ready_after = started.elapsed();
+        Ok(())
     }
 
     /// The address that clients begin with, as `host:port`.
@@ -99,6 +114,16 @@ impl Drop for Kafka {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn launch(jars: &Path, directory: &Path) -> Result<Child> {
+    let mut options = OpenOptions::new();
+    let log = directory.join("server.log");
+    let output = options.create(true).append(true).open(log).context("open Kafka's log")?;
+    let mut command = kafka_command(jars);
+    command.arg("kafka.Kafka").arg(directory.join("server.properties")).stdin(Stdio::null());
+    command.stdout(output.try_clone().context("share Kafka's log")?).stderr(output);
+    command.spawn().context("start Kafka")
 }
 
 /// Kafka as its own start script runs it: the optimising compiler and G1, since it is also measured.

@@ -25,6 +25,8 @@ pub struct Options {
     pub data_dir: Option<PathBuf>,
     /// Broker properties, each given as `--set name=value`.
     pub settings: Vec<(String, String)>,
+    /// Threads of the runtime; without a number, one for each core.
+    pub workers: Option<usize>,
 }
 
 impl Options {
@@ -45,6 +47,7 @@ pub struct Kohort {
     admin: SocketAddr,
     data_dir: PathBuf,
     settings: Vec<(String, String)>,
+    workers: Option<usize>,
     scratch: TempDir,
     ready_after: Duration,
 }
@@ -52,17 +55,18 @@ pub struct Kohort {
 impl Kohort {
     /// Starts a broker and waits until it listens.
     pub fn start(options: Options) -> Result<Self> {
-        let binary = match options.binary {
-            Some(binary) => binary,
+        let binary = match &options.binary {
+            Some(binary) => binary.clone(),
             None => binary()?,
         };
         let scratch =
             tempfile::Builder::new().prefix("kohort-").tempdir().context("create Kohort's directory")?;
-        let data_dir = options.data_dir.unwrap_or_else(|| scratch.path().join("data"));
+        let data_dir = options.data_dir.clone().unwrap_or_else(|| scratch.path().join("data"));
         let [bootstrap, admin] = ports::free_ports()?;
-        let settings = options.settings;
-        let (child, ready_after) = launch(&binary, bootstrap, admin, &data_dir, &settings, scratch.path())?;
-        Ok(Self { child, binary, bootstrap, admin, data_dir, settings, scratch, ready_after })
+        let Options { settings, workers, .. } = options;
+        let command = command(&binary, bootstrap, admin, &data_dir, &settings, workers);
+        let (child, ready_after) = launch(command, bootstrap, scratch.path())?;
+        Ok(Self { child, binary, bootstrap, admin, data_dir, settings, workers, scratch, ready_after })
     }
 
     /// The address that clients begin with, as `host:port`.
@@ -104,14 +108,7 @@ impl Kohort {
 
     /// Starts the broker again on the same directory and ports; it must have been killed or stopped.
     pub fn restart(&mut self) -> Result<()> {
-        let (child, ready_after) = launch(
-            &self.binary,
-            self.bootstrap,
-            self.admin,
-            &self.data_dir,
-            &self.settings,
-            self.scratch.path(),
-        )?;
+        let (child, ready_after) = launch(self.command(), self.bootstrap, self.scratch.path())?;
         self.child = child;
         self.ready_after = ready_after;
         Ok(())
@@ -119,7 +116,7 @@ impl Kohort {
 
     /// Starts the broker again and kills it `after` so long, ready or not; it must have been killed or stopped.
     pub fn stumble(&mut self, after: Duration) -> Result<()> {
-        let mut command = command(&self.binary, self.bootstrap, self.admin, &self.data_dir, &self.settings);
+        let mut command = self.command();
         let mut child = record_output(&mut command, self.scratch.path())?.spawn().context("start Kohort")?;
         thread::sleep(after);
         child.kill().context("kill Kohort")?;
@@ -133,6 +130,10 @@ impl Kohort {
             kill_process(pid, Signal::TERM).context("ask Kohort to stop")?;
         }
         self.child.wait().context("wait for Kohort to stop")
+    }
+
+    fn command(&self) -> Command {
+        command(&self.binary, self.bootstrap, self.admin, &self.data_dir, &self.settings, self.workers)
     }
 
     /// Whether the process still runs.
@@ -168,18 +169,10 @@ pub fn binary() -> Result<PathBuf> {
     }
 }
 
-fn launch(
-    binary: &Path,
-    bootstrap: SocketAddr,
-    admin: SocketAddr,
-    data_dir: &Path,
-    settings: &[(String, String)],
-    scratch: &Path,
-) -> Result<(Child, Duration)> {
-    let mut command = command(binary, bootstrap, admin, data_dir, settings);
+fn launch(mut command: Command, bootstrap: SocketAddr, scratch: &Path) -> Result<(Child, Duration)> {
     record_output(&mut command, scratch)?;
     let started = Instant::now();
-    let mut child = command.spawn().with_context(|| format!("start {}", binary.display()))?;
+    let mut child = command.spawn().with_context(|| format!("start {:?}", command.get_program()))?;
     if let Err(error) = ports::wait_until_serving(bootstrap, &mut child, READY_WITHIN) {
         // Fails only when it is gone already.
         let _ = child.kill();
@@ -196,6 +189,7 @@ fn command(
     admin: SocketAddr,
     data_dir: &Path,
     settings: &[(String, String)],
+    workers: Option<usize>,
 ) -> Command {
     let mut command = Command::new(binary);
     // Every KOHORT_ variable is a setting to the broker, and those of the tests are none.
@@ -208,6 +202,9 @@ fn command(
     command.arg("--data-dir").arg(data_dir);
     for (name, value) in settings {
         command.arg("--set").arg(format!("{name}={value}"));
+    }
+    if let Some(workers) = workers {
+        command.env("TOKIO_WORKER_THREADS", workers.to_string());
     }
     command
 }

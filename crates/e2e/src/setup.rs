@@ -130,15 +130,27 @@ fn kafkajs(say: Say<'_>) -> Result<bool> {
     })
 }
 
+const GO_SOURCES: [&str; 9] = [
+    "go.mod",
+    "go.sum",
+    "franz/main.go",
+    "franz-member/commit.go",
+    "franz-member/main.go",
+    "member/member.go",
+    "sarama/main.go",
+    "sarama-member/main.go",
+    "scenarios/scenarios.go",
+];
+
 fn go_clients(say: Say<'_>) -> Result<bool> {
     let sources = checkout::clients().join("go");
     let bin = checkout::tools().join("bin");
-    let inputs = ["go.mod", "go.sum", "franz/main.go", "sarama/main.go", "scenarios/scenarios.go"]
-        .map(|name| sources.join(name));
+    let inputs = GO_SOURCES.map(|name| sources.join(name));
     once(&bin, &inputs, || {
         let go = go(say, &sources)?;
         let mut command = Command::new(go);
-        command.args(["build", "-o"]).arg(bin.join("")).args(["./franz", "./sarama"]);
+        command.args(["build", "-o"]).arg(bin.join(""));
+        command.args(["./franz", "./franz-member", "./sarama", "./sarama-member"]);
         run(say, command.current_dir(&sources).env("GOTOOLCHAIN", "local"))
     })
 }
@@ -168,11 +180,13 @@ fn parts(version: &str) -> Vec<u32> {
 fn java_client(say: Say<'_>) -> Result<bool> {
     say("mvn, for the artifacts of crates/e2e/kafka/pom.xml that are not there yet");
     let jars = jars::fetch()?;
-    let source = checkout::clients().join("java/Client.java");
+    let sources = ["java/Client.java", "java/Member.java"].map(|name| checkout::clients().join(name));
     let classes = checkout::tools().join("java-classes");
     let pom = checkout::root().join("crates/e2e/kafka/pom.xml");
-    once(&classes, &[source.clone(), pom], || {
-        run(say, Command::new("javac").arg("-cp").arg(jars.join("*")).arg("-d").arg(&classes).arg(&source))
+    let mut inputs = sources.to_vec();
+    inputs.push(pom);
+    once(&classes, &inputs, || {
+        run(say, Command::new("javac").arg("-cp").arg(jars.join("*")).arg("-d").arg(&classes).args(&sources))
     })
 }
 

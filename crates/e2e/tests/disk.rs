@@ -21,7 +21,11 @@ use e2e::process::{is_installed, run_within};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use support::member::{COORDINATOR_LOAD_IN_PROGRESS, Member, NONE, NOT_COORDINATOR};
 use support::{Connection, STORAGE_ERROR, batch_of, code, kohort, one, wait_until};
+
+/// What clients take for a reason to come back soon.
+const PASSING: [i16; 2] = [COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR];
 
 #[test]
 fn a_write_that_fails_is_told_and_production_goes_on_when_writes_do() {
@@ -94,6 +98,9 @@ fn a_full_file_system_is_told_and_production_goes_on_when_there_is_room() {
     let kohort = Kohort::start(options).unwrap();
     let mut world = World { kohort };
     let mut acknowledged = world.fill(1);
+    let mut member = Member::alone(&world.kohort.bootstrap(), "g");
+    assert_eq!(member.commit(0, 0).unwrap(), NONE);
+    let mut committed = 0;
     let ballast = mount.path().join("ballast");
     // Grows beside the broker until nothing is left.
     let file = fs::File::create(&ballast).unwrap();
@@ -117,19 +124,34 @@ fn a_full_file_system_is_told_and_production_goes_on_when_there_is_room() {
             Err(STORAGE_ERROR) => refused += 1,
             Err(other) => panic!("error {other}"),
         }
+        // What is small may still find room.
+        match member.commit(0, number).unwrap() {
+            NONE => committed = number,
+            error => assert!(PASSING.contains(&error), "error {error}"),
+        }
+        assert_eq!(member.heartbeat().unwrap(), NONE, "a member stays one");
         if refused > 20 {
             break;
         }
     }
     assert!(refused > 0, "the disk never became full; acknowledged {}", acknowledged.len());
     assert_eq!(client.values("t", 0, 0).unwrap(), acknowledged);
+    match client.committed_offset("g", 0) {
+        Ok(found) => assert!(found >= committed, "{found} is committed, {committed} was acknowledged"),
+        Err(error) => assert!(PASSING.contains(&error), "error {error}"),
+    }
 
     fs::remove_file(&ballast).unwrap();
     file.set_len(0).unwrap();
     let value = "there is room again".to_owned();
     client.produce("t", 0, one(&value)).expect("production goes on without a restart");
     acknowledged.push(value);
+    wait_until("commits go on without a restart", || member.commit(0, 5_000).unwrap() == NONE);
     world.survive_a_kill(&acknowledged);
+    world.kohort.restart().unwrap();
+    let mut client = Connection::open(&world.kohort.bootstrap());
+    wait_until("the groups are loaded", || client.groups().is_some());
+    assert_eq!(client.committed_offset("g", 0), Ok(5_000));
     drop(world);
 }
 
@@ -198,6 +220,149 @@ fn writes_that_fail_now_and_then_under_load_lose_and_double_nothing() {
     world.kohort.restart().unwrap();
     check(&mut Connection::open(&address));
     world.survive_a_kill(&[]);
+}
+
+/// GATE-09, RT-04, RT-09, RT-20: commits that cannot be written are refused and undone, members stay, and all goes on
+/// when there is room.
+#[test]
+fn groups_sit_out_a_disk_that_takes_nothing() {
+    // No new file is begun by the clock, whose first bytes could be written.
+    let Some(mut world) = World::start(&[("kohort.settle.interval.ms", "3600000")]) else { return };
+    let address = world.kohort.bootstrap();
+    let mut produced = Vec::new();
+    let mut made = Vec::new();
+    let mut member = Member::alone(&address, "g");
+    let mut looking = Connection::open(&address);
+    let mut offset = 0;
+    for round in 0..3 {
+        offset += 100;
+        assert_eq!(member.commit(0, offset).unwrap(), NONE);
+        // The log is behind the bytes that can still be written.
+        produced.extend(world.fill(3));
+        world.limit_files("4096");
+        let mut refusals = Vec::new();
+        for attempt in 1..200 {
+            // The first bytes of a new file can be written, should one be begun; then what is told counts.
+            match member.commit(0, offset + 1).unwrap() {
+                NONE => offset += 1,
+                error => refusals.push(error),
+            }
+            assert_eq!(member.heartbeat().unwrap(), NONE, "a member stays one");
+            match looking.committed_offset("g", 0) {
+                Ok(found) => assert_eq!(found, offset, "what was refused is not there"),
+                Err(error) => assert!(PASSING.contains(&error), "error {error}"),
+            }
+            let mut newcomer = Member::on(looking, &format!("new-{round}-{attempt}"));
+            match newcomer.join().unwrap() {
+                NONE => made.push(newcomer.group),
+                error => assert!(PASSING.contains(&error), "error {error}"),
+            }
+            looking = newcomer.connection;
+        }
+        assert!(refusals.contains(&NOT_COORDINATOR), "{refusals:?}");
+        assert!(refusals.iter().all(|error| PASSING.contains(error)), "{refusals:?}");
+
+        world.limit_files("unlimited");
+        let generation = member.generation;
+        offset += 1_000;
+        wait_until("the group goes on without a restart", || match member.commit(0, offset).unwrap() {
+            NONE => true,
+            error => {
+                assert!(PASSING.contains(&error), "error {error}");
+                false
+            }
+        });
+        assert_eq!(member.heartbeat().unwrap(), NONE);
+        assert_eq!((member.generation, looking.committed_offset("g", 0)), (generation, Ok(offset)));
+    }
+    // It can also rebalance again.
+    assert_eq!((member.join().unwrap(), member.sync().unwrap()), (NONE, NONE));
+    world.kohort.kill().unwrap();
+    world.kohort.restart().unwrap();
+    member.connection = Connection::open(&address);
+    wait_until("the groups are loaded", || member.connection.groups().is_some());
+    println!("{} groups were made all the same", made.len());
+    for group in made {
+        assert_eq!(member.connection.described(&group).group_state, "Empty", "{group}");
+    }
+    assert_eq!(member.connection.committed_offset("g", 0), Ok(offset));
+    assert_eq!((member.heartbeat().unwrap(), member.commit(0, offset + 1).unwrap()), (NONE, NONE));
+    world.survive_a_kill(&produced);
+}
+
+/// RT-09: commits of many groups while writes fail now and then; what was acknowledged stays.
+#[test]
+fn groups_lose_no_commit_to_writes_that_fail_now_and_then() {
+    let settings = [("kohort.log.file.bytes", "1048576"), ("kohort.settle.interval.ms", "20")];
+    let Some(mut world) = World::start(&settings) else { return };
+    let produced = world.fill(1);
+    let seed: u64 = std::env::var("KOHORT_DISK_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or_else(rand::random);
+    println!("KOHORT_DISK_SEED={seed}");
+    let mut random = StdRng::seed_from_u64(seed);
+    let address = world.kohort.bootstrap();
+    let (stop, kept, refused) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+    let mut members: Vec<Member> =
+        (0..4).map(|number| Member::alone(&address, &format!("g-{number}"))).collect();
+    // The last offset that each was told is kept, and the last that it sent.
+    let outcomes: Vec<(i64, i64)> = thread::scope(|scope| {
+        let commit = |member: &mut Member| {
+            let (mut acknowledged, mut sent) = (-1, -1);
+            while !stop.load(Ordering::Relaxed) {
+                let first = sent + 1;
+                for _ in 0..10 {
+                    sent += 1;
+                    member.send_commit(0, sent).unwrap();
+                }
+                for offset in first..=sent {
+                    match member.committed().unwrap() {
+                        NONE => {
+                            acknowledged = offset;
+                            kept.fetch_add(1, Ordering::Relaxed);
+                        }
+                        error => {
+                            assert!(PASSING.contains(&error), "error {error}");
+                            refused.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                }
+                assert_eq!(member.heartbeat().unwrap(), NONE, "a member stays one");
+            }
+            (acknowledged, sent)
+        };
+        let threads: Vec<_> = members.iter_mut().map(|member| scope.spawn(move || commit(member))).collect();
+        let grows = |what: &str, counter: &AtomicUsize| {
+            let before = counter.load(Ordering::Relaxed);
+            wait_until(what, || counter.load(Ordering::Relaxed) > before + 50);
+        };
+        for _ in 0..6 {
+            grows("commits are kept", &kept);
+            world.limit_files(&random.random_range(500..800_000).to_string());
+            grows("commits are refused", &refused);
+            world.limit_files("unlimited");
+        }
+        grows("commits are kept in the end", &kept);
+        stop.store(true, Ordering::Relaxed);
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    println!("{kept:?} kept, {refused:?} refused");
+
+    let check = |members: &mut [Member]| {
+        for (member, &(acknowledged, sent)) in members.iter_mut().zip(&outcomes) {
+            member.connection = Connection::open(&address);
+            wait_until("the groups are loaded", || member.connection.groups().is_some());
+            let found = member.connection.committed_offset(&member.group, 0).unwrap();
+            assert!((acknowledged..=sent).contains(&found), "{acknowledged} <= {found} <= {sent}");
+            assert_eq!(member.heartbeat().unwrap(), NONE);
+        }
+    };
+    check(&mut members);
+    world.kohort.kill().unwrap();
+    world.kohort.restart().unwrap();
+    check(&mut members);
+    world.survive_a_kill(&produced);
 }
 
 #[test]

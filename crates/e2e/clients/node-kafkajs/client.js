@@ -5,15 +5,13 @@
 // Prints one line of JSON for each check and exits 0; exits 1 with the reason on stderr. What kafkajs itself cannot
 // do is printed as {"skipped": what, "reason": why}.
 //
-// kafkajs consumes only as a member of a group. Its fetch requests, decoding and offset lookups lie below that, in
-// modules of their own, which read partitions here without a group.
+// kafkajs consumes only as a member of a group, so each reading is a group of its own with one member.
 'use strict'
 
 const assert = require('node:assert/strict')
 const { setTimeout: pause } = require('node:timers/promises')
 
 const { Kafka, CompressionTypes, CompressionCodecs, ConfigResourceTypes, logLevel } = require('kafkajs')
-const Batch = require('kafkajs/src/consumer/batch')
 const snappy = require('kafkajs-snappy')
 const lz4 = require('lz4-napi')
 const zstd = require('@bokuweb/zstd-wasm')
@@ -42,11 +40,6 @@ const READ_WITHIN_MS = 20_000
 const COMPACT_WITHIN_MS = 60_000
 
 const say = line => console.log(JSON.stringify(line))
-const said = new Set()
-const sayOnce = line => {
-  if (!said.has(line.skipped)) say(line)
-  said.add(line.skipped)
-}
 const check = (name, found, wanted) => {
   assert.deepEqual(found, wanted, `${name}: found ${found}, wanted ${wanted}`)
   say({ check: name })
@@ -60,20 +53,15 @@ class Driver {
       retry: { initialRetryTime: 50, retries: 8 },
     })
     this.admin = this.kafka.admin()
-    const createCluster = Object.getOwnPropertySymbols(this.kafka).find(
-      symbol => symbol.description === 'private:Kafka:createCluster'
-    )
-    this.cluster = this.kafka[createCluster]({ metadataMaxAge: 300_000, allowAutoTopicCreation: false })
+    this.readings = 0
   }
 
   async connect() {
     await this.admin.connect()
-    await this.cluster.connect()
   }
 
   async close() {
     await this.admin.disconnect()
-    await this.cluster.disconnect()
   }
 
   async create(topic, numPartitions, config) {
@@ -116,30 +104,32 @@ class Driver {
     }
   }
 
-  async leader(topic, partition) {
-    await this.cluster.addTargetTopic(topic)
-    await this.cluster.refreshMetadataIfNecessary()
-    const [nodeId] = Object.keys(this.cluster.findLeaderForPartitions(topic, [partition]))
-    return this.cluster.findBroker({ nodeId })
-  }
-
   async read(topic, partition, start, until) {
-    sayOnce({ skipped: 'consuming', reason: 'its consumer always joins a group; its own fetch code reads instead' })
-    const broker = await this.leader(topic, partition)
-    const deadline = Date.now() + READ_WITHIN_MS
     const found = []
-    while (start < until) {
-      const { responses } = await broker.fetch({
-        maxWaitTime: 100,
-        topics: [{ topic, partitions: [{ partition, fetchOffset: String(start), maxBytes: 1 << 20 }] }],
+    if (start >= until) return found
+    const groupId = `${topic}-reading-${++this.readings}`
+    const consumer = this.kafka.consumer({ groupId, maxWaitTimeInMs: 100, allowAutoTopicCreation: false })
+    await consumer.connect()
+    await consumer.subscribe({ topics: [topic], fromBeginning: true })
+    try {
+      await new Promise((resolve, reject) => {
+        setTimeout(() => reject(new Error(`read ${found.length} records of ${start} to ${until}`)), READ_WITHIN_MS)
+        consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error))
+        const eachBatch = async ({ batch }) => {
+          if (batch.partition !== partition) return
+          for (const message of batch.messages) {
+            const offset = Number(message.offset)
+            // Where it begins is told it only once it runs, so it may have fetched from the beginning before.
+            if (offset >= start && offset < until) found.push({ ...message, offset })
+            if (offset >= start) start = offset + 1
+          }
+          if (start >= until) resolve()
+        }
+        consumer.run({ autoCommit: false, eachBatch }).catch(reject)
+        consumer.seek({ topic, partition, offset: String(start) })
       })
-      const batch = new Batch(topic, String(start), responses[0].partitions[0])
-      for (const message of batch.messages) {
-        const offset = Number(message.offset)
-        start = offset + 1
-        if (offset < until) found.push({ ...message, offset })
-      }
-      if (Date.now() > deadline) throw new Error(`read to ${start} of ${until}`)
+    } finally {
+      await consumer.disconnect()
     }
     return found
   }

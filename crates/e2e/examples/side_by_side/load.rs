@@ -50,6 +50,19 @@ impl Connection {
         self.produced()
     }
 
+    /// Produces one batch to a partition that may not be open yet, though its leader has a name already.
+    pub(crate) fn produce_when_open(&mut self, topic: &str, partition: i32, batch: &Bytes) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            match self.produce(topic, partition, batch) {
+                Err(_) if begun.elapsed() < Duration::from_secs(10) => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
     /// Reads the answer to a produce that was sent before.
     pub(crate) fn produced(&mut self) -> Result<()> {
         let frame = self.receive()?;

@@ -1,12 +1,15 @@
 //! Measures Kohort beside Apache Kafka on this machine, in one run, alternating, and writes docs/benchmarks.md.
 //!
 //! `cargo xtask bench` runs it. Both brokers get the same load from the same tools: librdkafka's and Kafka's own
-//! performance programs, and a small one-in-flight loop of ours for latency. What only Kohort owes (many
-//! partitions, recovery, a reader that never reads) is measured on Kohort alone.
+//! performance programs, a small one-in-flight loop of ours for latency, and for groups the load generator of the
+//! crate `bench`. What only Kohort owes (many partitions, recovery, a reader that never reads, very large groups) is
+//! measured on Kohort alone. `--groups` measures groups alone and `--records` all the rest.
 #![expect(clippy::print_stdout, reason = "this program talks to a person at a terminal")]
 
 mod alone;
+mod coordination;
 mod load;
+mod lone_consumer;
 mod process;
 mod report;
 mod side;
@@ -66,20 +69,26 @@ fn facts(tools: &Tools) -> Vec<(&'static str, String)> {
 }
 
 fn main() -> Result<()> {
-    let quick = std::env::args().any(|argument| argument == "--quick");
+    let given = |flag: &str| std::env::args().any(|argument| argument == flag);
+    let quick = given("--quick");
     let scale = if quick { QUICK } else { FULL };
     let tools = Tools::prepare()?;
     let mut report = Report::new(scale, facts(&tools));
-    for repetition in 1..=scale.repetitions {
-        for side in [Side::Kohort, Side::Kafka] {
-            println!("-- {side}, repetition {repetition} of {}", scale.repetitions);
-            side.measure(&tools, scale, &mut report)?;
+    if !given("--groups") {
+        for repetition in 1..=scale.repetitions {
+            for side in [Side::Kohort, Side::Kafka] {
+                println!("-- {side}, repetition {repetition} of {}", scale.repetitions);
+                side.measure(&tools, scale, &mut report)?;
+            }
         }
+        alone::measure(scale, &mut report)?;
     }
-    alone::measure(scale, &mut report)?;
+    if !given("--records") {
+        coordination::measure(scale, &mut report)?;
+    }
     println!("\n{}", report.markdown());
-    if quick {
-        println!("a quick run is for looking; docs/benchmarks.md is left as it is");
+    if quick || given("--groups") || given("--records") {
+        println!("a run of less than everything is for looking; docs/benchmarks.md is left as it is");
         return Ok(());
     }
     report.write()

@@ -62,9 +62,10 @@ impl Report {
         for row in &self.rows {
             let ratio = median(&row.kohort) / median(&row.kafka);
             let Row { what, unit, owed, kohort, kafka } = row;
+            let unit = if unit.is_empty() { String::new() } else { format!(", {unit}") };
             let _ = writeln!(
                 text,
-                "| {what}, {unit} | {} | {} | {ratio:.3} | {owed} |",
+                "| {what}{unit} | {} | {} | {ratio:.3} | {owed} |",
                 spread(kohort),
                 spread(kafka)
             );
@@ -100,7 +101,8 @@ impl Report {
     }
 }
 
-fn median(values: &[f64]) -> f64 {
+/// The middle value; not a number when there is none.
+pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)

@@ -14,20 +14,22 @@ mod grid;
 mod rdkafka_client;
 
 use std::collections::BTreeMap;
+use std::env;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
-use std::{env, fs};
 
 use anyhow::{Context, Result};
 use e2e::broker::Broker;
-use e2e::checkout;
 use e2e::clients::{self, SCENARIOS};
 use e2e::process::{Finished, run_within};
 
-use crate::grid::{Cell, Row};
+use crate::grid::{Cell, Grid, Row};
 
 /// The first argument that turns this program into the client program for the crate rdkafka.
 const ACT_AS_CLIENT: &str = "act-as-rdkafka-client";
+
+/// Every client in every scenario.
+const GRID: Grid = Grid { mark: "grid", heading: "## Clients", columns: &SCENARIOS };
 
 /// What one scenario may take: compaction waits up to a minute by itself.
 const CELL_LIMIT: Duration = Duration::from_secs(100);
@@ -108,7 +110,7 @@ fn run_grid(filters: &[String]) -> Result<bool> {
     println!("clients: {:.1} s", started.elapsed().as_secs_f64());
     if let Broker::Kohort(kohort) = &broker {
         if filters.is_empty() {
-            problems.extend(keep_document(&rows)?);
+            problems.extend(GRID.keep(&rows)?);
         }
         if !problems.is_empty() {
             println!("Kohort said:\n{}", kohort.output());
@@ -168,34 +170,4 @@ fn lines(finished: &Finished) -> impl Iterator<Item = serde_json::Value> {
 
 fn field(line: &serde_json::Value, name: &str) -> Option<String> {
     line.get(name)?.as_str().map(str::to_owned)
-}
-
-/// Writes the grid into the document when asked to; otherwise compares, and returns what got worse.
-fn keep_document(rows: &[Row]) -> Result<Vec<String>> {
-    let path = checkout::root().join("docs/compatibility.md");
-    let document = fs::read_to_string(&path).unwrap_or_else(|_| "# Compatibility\n".to_owned());
-    if env::var("KOHORT_WRITE_GRID").is_ok_and(|it| it == "1") {
-        let document = grid::insert(&document, &grid::render(rows))?;
-        fs::create_dir_all(checkout::root().join("docs")).context("create docs")?;
-        fs::write(&path, document).with_context(|| format!("write {}", path.display()))?;
-        println!("wrote the grid into docs/compatibility.md");
-        return Ok(Vec::new());
-    }
-    let mut worse = Vec::new();
-    let before = grid::passed_before(&document);
-    for row in rows {
-        for (scenario, cell) in &row.cells {
-            let documented = before.contains(&(row.client.clone(), scenario.replace('-', " ")));
-            match cell {
-                Cell::Passed { .. } if !documented => {
-                    println!("{}: {scenario} passes and docs/compatibility.md does not say so", row.client);
-                }
-                Cell::Unsupported(_) if documented => {
-                    worse.push(format!("{}: {scenario} passed before and is now unsupported", row.client));
-                }
-                _ => {}
-            }
-        }
-    }
-    Ok(worse)
 }

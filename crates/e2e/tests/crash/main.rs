@@ -7,8 +7,11 @@
     reason = "a test ends where something is not as it should be"
 )]
 
+mod groups;
 mod load;
 mod reader;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::env;
 use std::thread;

@@ -10,8 +10,16 @@ pub(crate) const SET_BY_KAFKA: &str = "min.insync.replicas";
 /// What stands for a batch that is not there to its end.
 pub(crate) const PART_OF_A_BATCH: &str = "a part of a batch";
 
+/// What stands for an answer that did not come.
+pub(crate) const NO_ANSWER: &str = "there is no answer";
+
 /// The topic for batches whose records do not count up from 0, so that what is not excused never meets them.
 pub(crate) const RECOUNTED: &str = "recounted";
+
+/// Whether a setting of a group is one of share or streams groups, which Kohort does not have.
+pub(crate) fn is_of_other_groups(setting: &str) -> bool {
+    setting.starts_with("share.") || setting.starts_with("streams.")
+}
 
 /// A request and what came of it at both, in their normal form.
 pub(crate) struct Answered<'a> {
@@ -72,6 +80,14 @@ pub(crate) fn reason(answered: &Answered<'_>) -> Option<&'static str> {
                 && kohort.contains("error_code: 100,") =>
         {
             Some("a topic that was deleted during a session is an unknown id there, not an unknown name")
+        }
+        AnyRequest::JoinGroup(_) | AnyRequest::SyncGroup(_)
+            if kafka == NO_ANSWER && kohort.contains("error_code: 27,") =>
+        {
+            Some("a member that asks again while it waits is told so on the connection where it waited")
+        }
+        AnyRequest::SyncGroup(_) if kafka == NO_ANSWER && kohort.contains("error_code: 25,") => {
+            Some("a member that is removed while it waits for its assignment is told so")
         }
         AnyRequest::Fetch(_) if without_parts_of_batches(kafka) == without_spaces(kohort) => {
             Some("an answer ends with a whole batch; Kafka's may end within one, which clients pass over")

@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use batch::{BatchHeader, HEADER_LEN, RecordCursor};
 use bytes::Bytes;
 use wire::api::describe_configs::DescribeConfigsResourceResult;
+use wire::api::describe_groups::DescribedGroupMember;
 use wire::api::fetch::FetchResponse;
+use wire::api::join_group::JoinGroupResponseMember;
+use wire::api::offset_fetch::OffsetFetchResponse;
 use wire::{AnyRequest, AnyResponse, ApiKey, Records, Uuid};
 
 use crate::differences;
@@ -24,6 +27,20 @@ pub(crate) struct Names {
     recompressed: BTreeSet<String>,
     /// Topics of which records were deleted at some time.
     shortened: BTreeSet<String>,
+    /// The random parts of member ids, numbered in the order in which they were first seen.
+    members: BTreeMap<String, usize>,
+    /// What the brokers told who sits at each connection.
+    seats: BTreeMap<usize, Seated>,
+}
+
+/// What a member knows of itself.
+#[derive(Default)]
+struct Seated {
+    /// The ids it was given, the newest last.
+    ids: Vec<String>,
+    generation: i32,
+    /// The members that it was told as the leader, in the order of their names here.
+    led: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +74,49 @@ impl Names {
     /// The newest fetch session.
     pub(crate) fn session_id(&self) -> i32 {
         self.session_id
+    }
+
+    /// The id that the member at `seat` was given last; none if it was given none.
+    pub(crate) fn member_id(&self, seat: usize) -> String {
+        self.former_id(seat, 0)
+    }
+
+    /// The id that the member at `seat` had `ago` ids ago.
+    pub(crate) fn former_id(&self, seat: usize, ago: usize) -> String {
+        self.seats.get(&seat).and_then(|seated| seated.ids.iter().nth_back(ago)).cloned().unwrap_or_default()
+    }
+
+    /// The generation that the member at `seat` is in.
+    pub(crate) fn generation(&self, seat: usize) -> i32 {
+        self.seats.get(&seat).map_or(0, |seated| seated.generation)
+    }
+
+    /// The ids of all members that the one at `seat` was told of when it became the leader.
+    pub(crate) fn led(&self, seat: usize) -> &[String] {
+        self.seats.get(&seat).map_or(&[], |seated| &seated.led)
+    }
+
+    /// The member at `seat` forgets who it is.
+    pub(crate) fn forget(&mut self, seat: usize) {
+        self.seats.remove(&seat);
+    }
+
+    /// Remembers what the member at `seat` was told.
+    pub(crate) fn learn_at(&mut self, seat: usize, response: &AnyResponse) {
+        let AnyResponse::JoinGroup(response) = response else { return self.learn(response) };
+        if !matches!(response.error_code, 0 | 79) {
+            return;
+        }
+        let seated = self.seats.entry(seat).or_default();
+        if seated.ids.last() != Some(&response.member_id) {
+            seated.ids.push(response.member_id.clone());
+        }
+        if response.error_code == 0 {
+            seated.generation = response.generation_id;
+            let mut led: Vec<&JoinGroupResponseMember> = response.members.iter().collect();
+            led.sort_by(|a, b| (&a.group_instance_id, &a.metadata).cmp(&(&b.group_instance_id, &b.metadata)));
+            seated.led = led.into_iter().map(|member| member.member_id.clone()).collect();
+        }
     }
 
     /// Remembers ids that later requests may use.
@@ -101,7 +161,7 @@ impl Names {
     pub(crate) fn normal(&mut self, request: &AnyRequest, outcome: Outcome) -> String {
         match outcome {
             Outcome::Closed => "the connection is closed".to_owned(),
-            Outcome::Silent => "there is no answer".to_owned(),
+            Outcome::Silent => differences::NO_ANSWER.to_owned(),
             Outcome::Answer(mut response) => {
                 if let (AnyRequest::CreateTopics(request), AnyResponse::CreateTopics(response)) =
                     (request, &mut response)
@@ -111,7 +171,7 @@ impl Names {
                     response.topics.iter_mut().for_each(|topic| topic.topic_id.0 = topic.topic_id.0.min(1));
                 }
                 self.rename(&mut response);
-                format!("{response:#?}")
+                self.without_random_ids(&format!("{response:#?}"))
             }
         }
     }
@@ -119,6 +179,29 @@ impl Names {
     fn number(&mut self, kind: Kind, id: u128) -> u128 {
         let next = 1 + self.numbered.keys().filter(|(known, _)| *known == kind).count() as u128;
         *self.numbered.entry((kind, id)).or_insert(next)
+    }
+
+    /// A member id is what the client chose and a random UUID, which may stand in any text.
+    fn without_random_ids(&mut self, text: &str) -> String {
+        let mut named = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((at, uuid)) = first_uuid(rest) {
+            named.push_str(&rest[..at]);
+            let number = self.member_number(uuid);
+            named.push_str(&format!("member-{number}"));
+            rest = &rest[at + uuid.len()..];
+        }
+        named + rest
+    }
+
+    fn member_number(&mut self, uuid: &str) -> usize {
+        let next = 1 + self.members.len();
+        *self.members.entry(uuid.to_owned()).or_insert(next)
+    }
+
+    /// The number of a member id, or what is more than any if it was not seen yet.
+    fn known_member(&self, id: &str) -> usize {
+        first_uuid(id).and_then(|(_, uuid)| self.members.get(uuid)).copied().unwrap_or(usize::MAX)
     }
 
     fn rename_topic(&mut self, id: &mut Uuid) {
@@ -183,6 +266,9 @@ impl Names {
                     (a.resource_type, &a.resource_name).cmp(&(b.resource_type, &b.resource_name))
                 });
                 for result in &mut response.results {
+                    if result.resource_type == 32 {
+                        result.configs.retain(|config| !differences::is_of_other_groups(&config.name));
+                    }
                     result.configs.sort_by(|a, b| a.name.cmp(&b.name));
                     // What a property means is told in our own words.
                     for config in &mut result.configs {
@@ -286,6 +372,74 @@ impl Names {
                 }
             }
             AnyResponse::ListPartitionReassignments(response) => response.throttle_time_ms = 0,
+            AnyResponse::JoinGroup(response) => {
+                response.throttle_time_ms = 0;
+                self.without_random_ids(&response.member_id);
+                response.members.sort_by(|a, b| {
+                    let key = |member: &JoinGroupResponseMember| {
+                        let number = self.known_member(&member.member_id);
+                        (number, member.group_instance_id.clone(), member.metadata.clone())
+                    };
+                    key(a).cmp(&key(b))
+                });
+            }
+            AnyResponse::DescribeGroups(response) => {
+                response.throttle_time_ms = 0;
+                // Kafka asks its partitions one by one, in the order of a hash map.
+                response.groups.sort_by(|a, b| a.group_id.cmp(&b.group_id));
+                for group in &mut response.groups {
+                    group.members.sort_by(|a, b| {
+                        let key = |member: &DescribedGroupMember| {
+                            let number = self.known_member(&member.member_id);
+                            (number, member.group_instance_id.clone(), member.client_id.clone())
+                        };
+                        key(a).cmp(&key(b))
+                    });
+                }
+            }
+            AnyResponse::SyncGroup(response) => response.throttle_time_ms = 0,
+            AnyResponse::Heartbeat(response) => response.throttle_time_ms = 0,
+            AnyResponse::LeaveGroup(response) => response.throttle_time_ms = 0,
+            AnyResponse::ListGroups(response) => {
+                response.throttle_time_ms = 0;
+                response.groups.sort_by(|a, b| a.group_id.cmp(&b.group_id));
+            }
+            AnyResponse::DeleteGroups(response) => {
+                response.throttle_time_ms = 0;
+                response.results.sort_by(|a, b| a.group_id.cmp(&b.group_id));
+            }
+            AnyResponse::OffsetCommit(response) => {
+                response.throttle_time_ms = 0;
+                response.topics.iter_mut().for_each(|topic| self.rename_topic(&mut topic.topic_id));
+                response.topics.sort_by(|a, b| (&a.name, a.topic_id.0).cmp(&(&b.name, b.topic_id.0)));
+                for topic in &mut response.topics {
+                    topic.partitions.sort_by_key(|partition| partition.partition_index);
+                }
+            }
+            AnyResponse::OffsetFetch(response) => self.rename_offsets(response),
+            AnyResponse::OffsetDelete(response) => {
+                response.throttle_time_ms = 0;
+                response.topics.sort_by(|a, b| a.name.cmp(&b.name));
+                for topic in &mut response.topics {
+                    topic.partitions.sort_by_key(|partition| partition.partition_index);
+                }
+            }
+        }
+    }
+
+    /// Kafka lists all offsets of a group in the order of a hash map.
+    fn rename_offsets(&mut self, response: &mut OffsetFetchResponse) {
+        response.throttle_time_ms = 0;
+        response.topics.sort_by(|a, b| a.name.cmp(&b.name));
+        for topic in &mut response.topics {
+            topic.partitions.sort_by_key(|partition| partition.partition_index);
+        }
+        for group in &mut response.groups {
+            group.topics.iter_mut().for_each(|topic| self.rename_topic(&mut topic.topic_id));
+            group.topics.sort_by(|a, b| (&a.name, a.topic_id.0).cmp(&(&b.name, b.topic_id.0)));
+            for topic in &mut group.topics {
+                topic.partitions.sort_by_key(|partition| partition.partition_index);
+            }
         }
     }
 
@@ -309,7 +463,20 @@ impl Names {
     }
 }
 
-/// Kafka keeps the state of its coordinators in topics that Kohort has no use for yet.
+/// The first UUID in a text, and where it begins.
+fn first_uuid(text: &str) -> Option<(usize, &str)> {
+    let fits = |(place, byte): (usize, u8)| match place {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    text.match_indices('-').find_map(|(dash, _)| {
+        let at = dash.checked_sub(8)?;
+        let candidate = text.get(at..at + 36)?;
+        candidate.bytes().enumerate().all(fits).then_some((at, candidate))
+    })
+}
+
+/// Kafka makes the topics of its coordinators when it needs them, Kohort when it starts or not at all.
 fn is_shared(topic: &str) -> bool {
     !["__consumer_offsets", "__transaction_state", "__share_group_state"].contains(&topic)
 }

@@ -1,5 +1,6 @@
 //! A Kafka and a Kohort that are asked the same.
 
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use wire::{AnyRequest, AnyResponse, ApiKey, RequestHeader};
 
 use crate::differences::{self, Answered};
 use crate::names::Names;
+use crate::seats::Owed;
 
 /// How long a broker may take to answer; reached only when it does not answer at all.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -28,44 +30,87 @@ pub(crate) enum Outcome {
     Silent,
 }
 
+/// Why there is no frame to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Absent {
+    Closed,
+    Silent,
+}
+
+impl From<Absent> for Outcome {
+    fn from(absent: Absent) -> Self {
+        match absent {
+            Absent::Closed => Self::Closed,
+            Absent::Silent => Self::Silent,
+        }
+    }
+}
+
 /// Both brokers, and what was found so far.
 pub(crate) struct Pair {
-    kafka: Peer,
-    kohort: Peer,
-    asked: usize,
-    found: Vec<String>,
+    pub(crate) kafka: Peer,
+    pub(crate) kohort: Peer,
+    pub(crate) asked: usize,
+    pub(crate) found: Vec<String>,
+    /// The requests that neither has answered yet, by the connection that they were sent on.
+    pub(crate) owed: BTreeMap<usize, Owed>,
+    /// How often members were told what: it shows whether random ones get anywhere.
+    pub(crate) told: BTreeMap<(&'static str, i16), usize>,
+    /// Whether what Kafka leaves to chance, or leaves unanswered, is passed over.
+    pub(crate) impatient: bool,
+    /// The group that was looked at last is led by different members, as happens once a leader is gone.
+    pub(crate) parted: bool,
     /// Kafka did not come to agree once; it is not waited for again.
     unsettled: bool,
     excused: Vec<&'static str>,
     _processes: (Kafka, Kohort),
 }
 
-/// One broker and a connection to it.
+/// One broker and the connections to it.
 pub(crate) struct Peer {
     address: String,
-    stream: Option<TcpStream>,
+    streams: BTreeMap<usize, TcpStream>,
     correlation_id: i32,
+    /// The correlation ids of the requests that were sent last on each connection.
+    last_sent: BTreeMap<usize, i32>,
     pub(crate) names: Names,
 }
+
+/// The connection of requests that are answered at once.
+pub(crate) const FRONT: usize = 0;
 
 impl Pair {
     /// Starts both with the same settings.
     pub(crate) fn start() -> Self {
+        Self::start_with(&[], &[], Options::default())
+    }
+
+    /// Starts both with `settings`, Kafka with `of_kafka` beside them and Kohort with `options`.
+    pub(crate) fn start_with(
+        settings: &[(&str, &str)],
+        of_kafka: &[(&str, &str)],
+        mut options: Options,
+    ) -> Self {
         // Records are older here than either would keep them, and neither may clean up while they are compared.
-        let settings = [
+        let common = [
             ("log.retention.ms", "-1"),
             ("log.retention.check.interval.ms", "3600000"),
             ("log.cleaner.enable", "false"),
         ];
-        let kafka = Kafka::start_with(&settings).expect("start Kafka");
-        let options =
-            settings.iter().fold(Options::default(), |options, (name, value)| options.set(name, value));
+        let kafka = Kafka::start_with(&[&common, settings, of_kafka].concat()).expect("start Kafka");
+        for (name, value) in common.iter().chain(settings) {
+            options = options.set(name, value);
+        }
         let kohort = Kohort::start(options).expect("start Kohort");
         let mut pair = Self {
             kafka: Peer::new(kafka.bootstrap()),
             kohort: Peer::new(kohort.bootstrap()),
             asked: 0,
             found: Vec::new(),
+            owed: BTreeMap::new(),
+            told: BTreeMap::new(),
+            impatient: false,
+            parted: false,
             unsettled: false,
             excused: Vec::new(),
             _processes: (kafka, kohort),
@@ -97,7 +142,7 @@ impl Pair {
     pub(crate) fn tell(&mut self, version: i16, build: impl Fn(&Names) -> AnyRequest) {
         for peer in [&mut self.kafka, &mut self.kohort] {
             let request = build(&peer.names);
-            peer.send(version, &request);
+            peer.send(FRONT, version, &request);
         }
     }
 
@@ -105,21 +150,21 @@ impl Pair {
     pub(crate) fn ask_raw(&mut self, what: &str, frame: &[u8]) {
         self.asked += 1;
         let [kafka, kohort] = [&mut self.kafka, &mut self.kohort].map(|peer| {
-            peer.stream = None;
+            peer.hang_up(FRONT);
             let mut bytes = u32::try_from(frame.len()).expect("a small frame").to_be_bytes().to_vec();
             bytes.extend_from_slice(frame);
-            peer.write(&bytes);
-            let answer = peer.read_frame();
-            peer.stream = None;
+            peer.write(FRONT, &bytes);
+            let answer = peer.read_frame(FRONT);
+            peer.hang_up(FRONT);
             answer
         });
         let same = match (&kafka, &kohort) {
             (Ok(_), Ok(_)) => true,
-            (Err(kafka), Err(kohort)) => std::mem::discriminant(kafka) == std::mem::discriminant(kohort),
+            (Err(kafka), Err(kohort)) => kafka == kohort,
             _ => false,
         };
         if !same {
-            self.found.push(format!("{what}: Kafka {kafka:?}, Kohort {kohort:?}"));
+            self.found(format!("{what}: Kafka {kafka:?}, Kohort {kohort:?}"));
         }
     }
 
@@ -127,10 +172,25 @@ impl Pair {
     pub(crate) fn finish(self) {
         println!("{} requests compared, {} differences", self.asked, self.found.len());
         self.excused.iter().for_each(|reason| println!("excused: {reason}"));
+        self.told
+            .iter()
+            .for_each(|((api, code), count)| println!("{api} was answered {code}: {count} times"));
         assert!(self.found.is_empty(), "{} differences:\n\n{}", self.found.len(), self.found.join("\n\n"));
     }
 
-    fn judge(&mut self, what: &str, version: i16, request: &AnyRequest, kafka: &str, kohort: &str) {
+    pub(crate) fn found(&mut self, text: String) {
+        println!("{text}");
+        self.found.push(text);
+    }
+
+    pub(crate) fn judge(
+        &mut self,
+        what: &str,
+        version: i16,
+        request: &AnyRequest,
+        kafka: &str,
+        kohort: &str,
+    ) {
         if let Some(reason) =
             differences::reason(&Answered { request, version, names: &self.kohort.names, kafka, kohort })
         {
@@ -144,8 +204,13 @@ impl Pair {
             text.push_str(&line);
             text.push('\n');
         }
-        println!("{text}");
-        self.found.push(text);
+        self.found(text);
+    }
+
+    /// Whether the two may answer so differently.
+    pub(crate) fn excuses(&self, version: i16, request: &AnyRequest, kafka: &str, kohort: &str) -> bool {
+        differences::reason(&Answered { request, version, names: &self.kohort.names, kafka, kohort })
+            .is_some()
     }
 
     /// Waits until Kafka's broker has seen what its controller accepted: until then it answers from the past.
@@ -233,40 +298,78 @@ fn differing_lines(kafka: &str, kohort: &str) -> Vec<String> {
 
 impl Peer {
     fn new(address: String) -> Self {
-        Self { address, stream: None, correlation_id: 0, names: Names::default() }
-    }
-
-    fn ask(&mut self, version: i16, request: &AnyRequest) -> Outcome {
-        self.send(version, request);
-        match self.read_frame() {
-            Ok(frame) => {
-                let (correlation_id, response) = wire::decode_any_response(frame, request.api(), version)
-                    .expect("a reply that can be read");
-                assert_eq!(correlation_id, self.correlation_id, "replies come in order");
-                self.names.learn(&response);
-                Outcome::Answer(response)
-            }
-            Err(outcome) => {
-                self.stream = None;
-                outcome
-            }
+        Self {
+            address,
+            streams: BTreeMap::new(),
+            correlation_id: 0,
+            last_sent: BTreeMap::new(),
+            names: Names::default(),
         }
     }
 
-    fn send(&mut self, version: i16, request: &AnyRequest) {
+    pub(crate) fn ask(&mut self, version: i16, request: &AnyRequest) -> Outcome {
+        self.send(FRONT, version, request);
+        let answer = self.answer(FRONT, version, request.api());
+        if let Outcome::Answer(response) = &answer {
+            self.names.learn(response);
+        }
+        answer
+    }
+
+    pub(crate) fn send(&mut self, seat: usize, version: i16, request: &AnyRequest) {
         self.correlation_id += 1;
         let header = RequestHeader {
             api: request.api(),
             version,
             correlation_id: self.correlation_id,
-            client_id: Some("differential".to_owned()),
+            client_id: Some(if seat == FRONT { "differential".to_owned() } else { format!("client-{seat}") }),
         };
+        self.last_sent.insert(seat, self.correlation_id);
         let frame = wire::encode_any_request(&header, request).into_bytes();
-        self.write(&frame);
+        self.write(seat, &frame);
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        let stream = self.stream.get_or_insert_with(|| {
+    /// What the broker does with the request that was sent last on this connection.
+    pub(crate) fn answer(&mut self, seat: usize, version: i16, api: ApiKey) -> Outcome {
+        match self.read_frame(seat) {
+            Ok(frame) => {
+                let (correlation_id, response) =
+                    wire::decode_any_response(frame, api, version).expect("a reply that can be read");
+                assert_eq!(Some(&correlation_id), self.last_sent.get(&seat), "replies come in order");
+                Outcome::Answer(response)
+            }
+            Err(absent) => {
+                self.hang_up(seat);
+                absent.into()
+            }
+        }
+    }
+
+    /// Makes sure that the broker has accepted this connection.
+    pub(crate) fn greet(&mut self, seat: usize) {
+        if !self.streams.contains_key(&seat) {
+            let request = crate::requests::find_group("anybody");
+            self.send(seat, 0, &request);
+            let answer = self.answer(seat, 0, request.api());
+            assert!(matches!(answer, Outcome::Answer(_)), "a new connection is answered");
+        }
+    }
+
+    /// Whether the broker has said anything on this connection, closing it included.
+    pub(crate) fn has_spoken(&mut self, seat: usize) -> bool {
+        let stream = self.streams.get(&seat).expect("something was written");
+        stream.set_nonblocking(true).expect("do not wait");
+        let spoken = !matches!(stream.peek(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock);
+        stream.set_nonblocking(false).expect("wait again");
+        spoken
+    }
+
+    pub(crate) fn hang_up(&mut self, seat: usize) {
+        self.streams.remove(&seat);
+    }
+
+    fn write(&mut self, seat: usize, bytes: &[u8]) {
+        let stream = self.streams.entry(seat).or_insert_with(|| {
             let stream = TcpStream::connect(&self.address).expect("connect");
             stream.set_nodelay(true).expect("set nodelay");
             stream.set_read_timeout(Some(ANSWER_WITHIN)).expect("set a timeout");
@@ -277,8 +380,8 @@ impl Peer {
     }
 
     /// The next frame without its size, or what the broker did instead of sending one.
-    fn read_frame(&mut self) -> Result<Bytes, Outcome> {
-        let stream = self.stream.as_mut().expect("something was written");
+    fn read_frame(&mut self, seat: usize) -> Result<Bytes, Absent> {
+        let stream = self.streams.get_mut(&seat).expect("something was written");
         let mut size = [0; 4];
         read_all(stream, &mut size)?;
         let mut frame = vec![0; usize::try_from(u32::from_be_bytes(size)).expect("a size")];
@@ -287,10 +390,10 @@ impl Peer {
     }
 }
 
-fn read_all(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<(), Outcome> {
+fn read_all(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<(), Absent> {
     stream.read_exact(buffer).map_err(|error| match error.kind() {
-        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Outcome::Closed,
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => Outcome::Silent,
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Absent::Closed,
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Absent::Silent,
         _ => panic!("read from a broker: {error}"),
     })
 }

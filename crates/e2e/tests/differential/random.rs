@@ -28,11 +28,11 @@ impl Dice {
         self.state
     }
 
-    fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.roll() % bound as u64).expect("below a usize")
     }
 
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())]
     }
 
@@ -51,7 +51,7 @@ impl Dice {
         (self.pick(&requests::SETTINGS), self.pick(&requests::VALUES))
     }
 
-    fn version(&mut self, api: ApiKey) -> i16 {
+    pub(crate) fn version(&mut self, api: ApiKey) -> i16 {
         let versions: Vec<i16> = api.versions().collect();
         self.pick(&versions)
     }

@@ -34,11 +34,18 @@ pub(crate) struct Victim {
 
 impl Victim {
     pub(crate) fn start(family: u64) -> Self {
+        Self::start_with(family, &[])
+    }
+
+    /// With further settings of the broker.
+    pub(crate) fn start_with(family: u64, settings: &[(&str, &str)]) -> Self {
         let seed = std::env::var("KOHORT_HOSTILE_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = seed.unwrap_or_else(rand::random::<u64>);
         println!("KOHORT_HOSTILE_SEED={seed}");
         // A small cache, or its growth would hide what an attack costs.
-        let options = Options::default()
+        let options = settings
+            .iter()
+            .fold(Options::default(), |options, (name, value)| options.set(name, value))
             .set("kohort.cache.bytes", "1048576")
             .set("kohort.log.file.bytes", "16777216")
             .set("kohort.settle.interval.ms", "100")

@@ -1,6 +1,8 @@
 //! A client that does exactly what a test tells it: one connection, no retries, no caches.
 #![allow(dead_code, reason = "every test uses its own part")]
 
+pub(crate) mod member;
+
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
@@ -264,9 +266,15 @@ pub(crate) fn code(finished: &Finished) -> Option<i32> {
 
 /// Asks an admin listener; gives the status and the body.
 pub(crate) fn get(admin: &str, path: &str) -> (u16, String) {
+    get_with(admin, path, None)
+}
+
+/// The same with the broker's token.
+pub(crate) fn get_with(admin: &str, path: &str, token: Option<&str>) -> (u16, String) {
     let mut stream = TcpStream::connect(admin).expect("connect to the admin listener");
     stream.set_read_timeout(Some(ANSWER_WITHIN)).expect("set a timeout");
-    let request = format!("GET {path} HTTP/1.0\r\nHost: {admin}\r\n\r\n");
+    let authorization = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {admin}\r\n{authorization}\r\n");
     stream.write_all(request.as_bytes()).expect("ask the admin listener");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("read its answer");

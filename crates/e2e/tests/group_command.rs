@@ -1,0 +1,380 @@
+//! `kohort group …` beside Kafka's own kafka-consumer-groups: on a real Kafka and on Kohort both say the same, and
+//! what the one changes the other sees.
+//!
+//! Each test passes when the machine lacks Java or the jars, except where `CI=true`.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test ends where something is not as it should be"
+)]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use e2e::kafka::Kafka;
+use e2e::kohort::{Kohort, Options};
+use e2e::process::{Finished, is_installed, run_within};
+use e2e::{checkout, jars};
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::producer::{FutureProducer, FutureRecord};
+use serde_json::Value;
+use support::{code, kohort};
+
+const GROUPS: &str = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand";
+const TOOL_LIMIT: Duration = Duration::from_secs(60);
+const SETTLE_WITHIN: Duration = Duration::from_secs(60);
+
+/// The time of the first record: 2023-11-14T22:13:20Z. Each is a second younger than the one before.
+const FIRST_MS: i64 = 1_700_000_000_000;
+const RECORDS: i32 = 30;
+const PARTITIONS: i32 = 3;
+
+#[test]
+fn on_kafka_the_command_agrees_with_kafkas_own() {
+    let Some(jars) = tools() else { return };
+    // Kafka's wait for more members is not what is tested here.
+    let kafka = Kafka::start_with(&[("group.initial.rebalance.delay.ms", "0")]).unwrap();
+    agree(&Pair { jars, bootstrap: kafka.bootstrap() });
+}
+
+/// Proves E2E-26: deleting offsets and removing members.
+#[test]
+fn on_kohort_the_command_agrees_with_kafkas_own_and_explains_rebalances() {
+    let Some(jars) = tools() else { return };
+    let broker = Kohort::start(Options::default()).unwrap();
+    let pair = Pair { jars, bootstrap: broker.bootstrap() };
+    agree(&pair);
+    explain(&pair, &broker);
+}
+
+/// The jars, or `None` where the tests cannot run and need not.
+fn tools() -> Option<PathBuf> {
+    let jars = checkout::tools().join("jars");
+    if is_installed("java") && jars.join("pom.xml").is_file() {
+        return Some(jars);
+    }
+    assert!(
+        !std::env::var("CI").is_ok_and(|it| it == "true"),
+        "Java or Kafka's jars are missing; run cargo xtask setup"
+    );
+    println!("not run: Java or Kafka's jars are missing; cargo xtask setup brings them");
+    None
+}
+
+/// Our command and Kafka's, on the same broker.
+struct Pair {
+    jars: PathBuf,
+    bootstrap: String,
+}
+
+impl Pair {
+    fn ours(&self, arguments: &[&str]) -> Finished {
+        kohort(&[&["group"], arguments, &["--bootstrap", &self.bootstrap]].concat())
+    }
+
+    /// What our command prints; it must succeed.
+    fn told(&self, arguments: &[&str]) -> String {
+        let finished = self.ours(arguments);
+        assert!(finished.success(), "{arguments:?}: {}{}", finished.stdout, finished.stderr);
+        finished.stdout
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.told(&[arguments, &["-o", "json"]].concat())).unwrap()
+    }
+
+    /// What Kafka's tool prints.
+    fn theirs(&self, arguments: &[&str]) -> String {
+        let mut command = jars::java(&self.jars, "-Xmx256m");
+        command.arg(GROUPS).args(["--bootstrap-server", &self.bootstrap]).args(arguments);
+        let finished = run_within(command, TOOL_LIMIT).unwrap();
+        assert!(finished.success(), "{arguments:?}:\n{}\n{}", finished.stdout, finished.stderr);
+        finished.stdout
+    }
+
+    /// What both tables say in the columns that both have, which must be the same.
+    fn same_rows(&self, ours: &[&str], theirs: &[&str]) -> BTreeSet<Row> {
+        let (our_text, their_text) = (self.told(ours), self.theirs(theirs));
+        let (ours, theirs) = (rows(&our_text), rows(&their_text));
+        let columns = |rows: &BTreeSet<Row>| -> BTreeSet<String> {
+            rows.iter().flat_map(BTreeMap::keys).cloned().collect()
+        };
+        let shared = &columns(&ours) & &columns(&theirs);
+        let only = |rows: BTreeSet<Row>| -> BTreeSet<Row> {
+            let cells = |row: Row| row.into_iter().filter(|(name, _)| shared.contains(name)).collect();
+            rows.into_iter().map(cells).collect()
+        };
+        let (ours, theirs) = (only(ours), only(theirs));
+        assert!(shared.len() >= 3, "too few columns to compare:\n{our_text}\n{their_text}");
+        assert_eq!(ours, theirs, "ours:\n{our_text}\ntheirs:\n{their_text}");
+        ours
+    }
+}
+
+/// The cells of a row, by column.
+type Row = BTreeMap<String, String>;
+
+/// The rows of all tables in a text: a line that begins with GROUP names the columns of those that follow.
+fn rows(text: &str) -> BTreeSet<Row> {
+    let mut columns: Option<Vec<&str>> = None;
+    let mut found = BTreeSet::new();
+    for line in text.lines() {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        match (cells.first(), &columns) {
+            (None, _) => columns = None,
+            (Some(&"GROUP"), _) => columns = Some(cells),
+            (Some(_), Some(columns)) if columns.len() == cells.len() => {
+                let named = columns.iter().zip(&cells);
+                found.insert(named.map(|(name, cell)| ((*name).to_owned(), (*cell).to_owned())).collect());
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn agree(pair: &Pair) {
+    fill(&pair.bootstrap);
+    commands_on_idle_groups_agree(pair);
+    resets_agree(pair);
+    commands_on_a_live_group_agree(pair);
+    what_is_deleted_is_gone(pair);
+}
+
+/// Two topics with records of known times.
+fn fill(bootstrap: &str) {
+    let topic = ["--config", "retention.ms=-1", "--bootstrap", bootstrap];
+    for (name, partitions) in [("orders", PARTITIONS), ("users", 1)] {
+        let partitions = partitions.to_string();
+        let create = [&["topic", "create", name, "--partitions", &partitions], &topic[..]].concat();
+        assert_eq!(code(&kohort(&create)), Some(0));
+    }
+    let producer: FutureProducer =
+        ClientConfig::new().set("bootstrap.servers", bootstrap).set("linger.ms", "5").create().unwrap();
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let mut sent = Vec::new();
+        for i in 0..RECORDS {
+            let time = FIRST_MS + i64::from(i) * 1000;
+            let record = FutureRecord::<(), str>::to("orders").partition(i % PARTITIONS).payload("order");
+            sent.push(producer.send_result(record.timestamp(time)).map_err(|(error, _)| error).unwrap());
+        }
+        for _ in 0..7 {
+            let record = FutureRecord::<(), str>::to("users").partition(0).payload("user");
+            sent.push(producer.send_result(record).map_err(|(error, _)| error).unwrap());
+        }
+        for delivery in sent {
+            delivery.await.unwrap().map_err(|(error, _)| error).unwrap();
+        }
+    });
+}
+
+fn commands_on_idle_groups_agree(pair: &Pair) {
+    // A group begins with its first commit, and that is what a reset is.
+    pair.told(&["reset", "idle", "--topic", "orders:0", "--to-offset", "4", "--execute"]);
+    pair.told(&["reset", "idle", "--topic", "orders:1", "--to-latest", "--execute"]);
+    pair.told(&["reset", "idle", "--topic", "users", "--to-offset", "2", "--execute"]);
+    pair.told(&["reset", "other", "--topic", "users", "--to-earliest", "--execute"]);
+
+    let listed = pair.same_rows(&["list"], &["--list", "--state", "--type"]);
+    assert_eq!(listed.len(), 2, "{listed:?}");
+    assert_eq!(pair.json(&["list", "--state", "stable"]), Value::Array(Vec::new()));
+
+    let described = pair.same_rows(&["describe", "--all-groups"], &["--describe", "--all-groups"]);
+    let lags: Vec<&str> = described.iter().map(|row| row["LAG"].as_str()).collect();
+    assert_eq!(lags.len(), 4, "{described:?}");
+    let idle = pair.json(&["describe", "idle"]);
+    assert_eq!((&idle[0]["total_lag"], &idle[0]["members"]), (&Value::from(11), &Value::from(0)), "{idle}");
+    pair.same_rows(&["describe", "--all-groups", "--state"], &["--describe", "--all-groups", "--state"]);
+
+    let absent = pair.ours(&["describe", "unheard-of"]);
+    assert_eq!((code(&absent), absent.stdout.as_str()), (Some(4), ""));
+    assert!(absent.stderr.contains("group unheard-of does not exist"), "{}", absent.stderr);
+}
+
+fn resets_agree(pair: &Pair) {
+    for scenario in [
+        &["--topic", "orders", "--to-earliest"][..],
+        &["--topic", "orders:0,2", "--topic", "users", "--to-offset", "500"],
+        &["--all-topics", "--shift-by", "-3"],
+        &["--topic", "orders", "--to-datetime", "2023-11-14T23:13:30.500+01:00"],
+        &["--all-topics", "--to-current"],
+    ] {
+        let ours = [&["reset", "idle"], scenario].concat();
+        let theirs = [&["--reset-offsets", "--dry-run", "--group", "idle"], scenario].concat();
+        let planned = pair.same_rows(&ours, &theirs);
+        assert!(!planned.is_empty(), "{scenario:?} resets nothing");
+    }
+    let planned = pair.json(&["reset", "idle", "--topic", "orders", "--by-duration", "P3650D"]);
+    assert_eq!(
+        planned[0]["offsets"].as_array().unwrap().iter().filter(|it| it["new_offset"] == 0).count(),
+        3
+    );
+    let unshiftable = pair.ours(&["reset", "idle", "--topic", "orders", "--shift-by", "1", "--execute"]);
+    assert_eq!(code(&unshiftable), Some(1), "orders-2 has no offset to shift");
+    assert!(unshiftable.stderr.contains("orders-2 has no committed offset"), "{}", unshiftable.stderr);
+    assert_eq!(code(&pair.ours(&["reset", "idle", "--topic", "orders:9", "--to-latest"])), Some(4));
+
+    // What one exports the other imports.
+    let export = ["reset", "idle", "other", "--topic", "users", "--to-latest", "--export"];
+    let exported = pair.told(&export);
+    assert_eq!(exported, "idle,users,0,7\nother,users,0,7\n");
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let several = file("several.csv", &exported);
+    let theirs = ["--reset-offsets", "--group", "idle", "--group", "other", "--execute", "--from-file"];
+    pair.theirs(&[&theirs[..], &[&several]].concat());
+    let described = pair.json(&["describe", "other"]);
+    assert_eq!(described[0]["partitions"][0]["current_offset"], 7);
+    let exported = pair.theirs(&[
+        "--reset-offsets",
+        "--dry-run",
+        "--group",
+        "idle",
+        "--all-topics",
+        "--to-current",
+        "--export",
+    ]);
+    let one = file("one.csv", &exported);
+    pair.told(&["reset", "idle", "--topic", "orders", "--to-earliest", "--execute"]);
+    pair.told(&["reset", "idle", "--from-file", &one, "--execute"]);
+    let described = pair.same_rows(&["describe", "idle"], &["--describe", "--group", "idle"]);
+    let offsets: Vec<&str> = described.iter().map(|row| row["CURRENT-OFFSET"].as_str()).collect();
+    assert_eq!(offsets, ["0", "10", "4", "7"], "in some order: {described:?}");
+}
+
+fn commands_on_a_live_group_agree(pair: &Pair) {
+    let members = Members::start(&pair.bootstrap, &["m-0", "m-1"]);
+    members.wait_until_settled(pair);
+    pair.same_rows(&["describe", "live"], &["--describe", "--group", "live"]);
+    let shown = pair.same_rows(
+        &["describe", "live", "--members", "--verbose"],
+        &["--describe", "--group", "live", "--members", "--verbose"],
+    );
+    assert_eq!(shown.len(), 2, "{shown:?}");
+
+    for refused in [
+        &["reset", "live", "--topic", "orders", "--to-earliest", "--execute"][..],
+        &["delete", "live"],
+        &["delete-offsets", "live", "--topic", "orders"],
+    ] {
+        let finished = pair.ours(refused);
+        assert_eq!((code(&finished), finished.stdout.as_str()), (Some(1), ""), "{refused:?}");
+        for words in ["m-0-", "m-1-", "stop them first"] {
+            assert!(finished.stderr.contains(words), "{refused:?}: {}", finished.stderr);
+        }
+    }
+    assert_eq!(code(&pair.ours(&["remove-member", "live", "--member", "nobody"])), Some(4));
+
+    // Static members do not leave when they end, so the group keeps them until somebody removes them.
+    members.stop();
+    let removed = pair.json(&["remove-member", "live", "--all", "--reason", "the test is over"]);
+    assert_eq!(removed.as_array().map(Vec::len), Some(2), "{removed}");
+    assert_eq!(pair.json(&["describe", "live", "--state"])[0]["state"], "Empty");
+}
+
+fn what_is_deleted_is_gone(pair: &Pair) {
+    pair.told(&["delete-offsets", "idle", "--topic", "orders"]);
+    let left = rows(&pair.theirs(&["--describe", "--group", "idle"]));
+    assert_eq!(left.iter().map(|row| row["TOPIC"].as_str()).collect::<Vec<_>>(), ["users"]);
+
+    let mixed = pair.ours(&["delete", "other", "unheard-of"]);
+    assert_eq!((code(&mixed), mixed.stdout.as_str()), (Some(4), "other: deleted\n"), "{}", mixed.stderr);
+    pair.told(&["delete", "--all-groups"]);
+    assert_eq!(pair.theirs(&["--list"]).trim(), "");
+}
+
+/// What only Kohort tells: why there was a rebalance, and by what name a group goes for ever.
+fn explain(pair: &Pair, broker: &Kohort) {
+    let members = Members::start(&pair.bootstrap, &["m-0", "m-1"]);
+    members.wait_until_settled(pair);
+    members.stop();
+    pair.told(&["remove-member", "live", "--all", "--reason", "the test is over"]);
+
+    let admin =
+        ["--admin", &broker.admin(), "--data-dir", broker.data_dir().to_str().unwrap()].map(str::to_owned);
+    let admin: Vec<&str> = admin.iter().map(String::as_str).collect();
+    let events =
+        |group: &str, more: &[&str]| kohort(&[&["group", "events", group], &admin[..], more].concat());
+    let told = events("live", &[]);
+    assert!(told.success(), "{}", told.stderr);
+    for words in ["default/consumer-groups/live", "cgp_", "joined", "instance m-0", "the test is over", "→"]
+    {
+        assert!(told.stdout.contains(words), "no {words} in:\n{}", told.stdout);
+    }
+    let told: Value = serde_json::from_str(&events("live", &["-o", "json"]).stdout).unwrap();
+    let all = told["events"].as_array().unwrap();
+    assert_eq!(all.last().unwrap()["outcome"], "empty", "{told}");
+    let last: Value = serde_json::from_str(&events("live", &["--last", "1", "-o", "json"]).stdout).unwrap();
+    assert_eq!(last["events"].as_array().map(Vec::len), Some(1));
+    assert_eq!(code(&events("unheard-of", &[])), Some(4));
+
+    let state = [&["describe", "live", "--state"], &admin[..]].concat();
+    let state = pair.json(&state);
+    assert_eq!(state[0]["id"], told["id"], "{state}");
+    assert_eq!(state[0]["rrl"], "default/consumer-groups/live");
+}
+
+/// Static members of the group `live` that read `orders` until they are stopped.
+struct Members {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Members {
+    fn start(bootstrap: &str, instances: &[&str]) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let member = |instance: &&str| {
+            let consumer: BaseConsumer = ClientConfig::new()
+                .set("bootstrap.servers", bootstrap)
+                .set("group.id", "live")
+                .set("group.instance.id", *instance)
+                .set("client.id", format!("client-{instance}"))
+                .set("enable.auto.commit", "false")
+                .create()
+                .unwrap();
+            consumer.subscribe(&["orders"]).unwrap();
+            let stop = Arc::clone(&stop);
+            thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    consumer.poll(Duration::from_millis(50));
+                }
+            })
+        };
+        let threads = instances.iter().map(member).collect();
+        Self { stop, threads }
+    }
+
+    /// Waits until every member has partitions.
+    fn wait_until_settled(&self, pair: &Pair) {
+        let started = Instant::now();
+        loop {
+            let shown = pair.ours(&["describe", "live", "--members", "-o", "json"]);
+            let value: Value = serde_json::from_str(&shown.stdout).unwrap_or_default();
+            let members = value[0]["members"].as_array().cloned().unwrap_or_default();
+            let at_work = members.iter().filter(|member| member["partitions"].as_u64() > Some(0)).count();
+            if value[0]["state"] == "Stable" && at_work == self.threads.len() {
+                return;
+            }
+            assert!(started.elapsed() < SETTLE_WITHIN, "{}{}", shown.stdout, shown.stderr);
+        }
+    }
+
+    fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            thread.join().unwrap();
+        }
+    }
+}
