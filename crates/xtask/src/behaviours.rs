@@ -217,10 +217,9 @@ fn mentions(path: &str, text: &str, prefixes: &[&str]) -> Vec<(String, String)> 
 
 /// The name of the function that a line is in, or stands in front of.
 fn test_at<'a>(lines: &[&'a str], at: usize) -> Option<&'a str> {
-    let indent = |line: &str| line.len() - line.trim_start().len();
-    let before = lines[..=at].iter().rev().find_map(|line| Some((indent(line), function(line)?)));
-    let inside = before.filter(|(outer, _)| *outer < indent(lines[at])).map(|(_, name)| name);
-    inside.or_else(|| lines[at..].iter().find_map(|line| function(line)))
+    let is_before = |line: &&&str| ["//", "#["].iter().any(|start| line.trim_start().starts_with(start));
+    let in_front = lines[at..].iter().find(|line| !is_before(line)).and_then(|line| function(line));
+    in_front.or_else(|| lines[..=at].iter().rev().find_map(|line| function(line)))
 }
 
 /// The name of the function that begins in this line.
