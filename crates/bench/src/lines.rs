@@ -117,7 +117,7 @@ impl Lines {
 
     /// Sends what is in the outbox, as far as there is room; the rest leaves in later turns.
     pub(crate) fn flush(&mut self, line: usize) -> Result<()> {
-        self.lines[line].flush().with_context(|| format!("send on connection {line}"))
+        sent(line, self.lines[line].flush())
     }
 
     /// Waits until something comes or `patience` is over, and hands each whole frame, without its size, to `handle`,
@@ -137,9 +137,19 @@ impl Lines {
             if event.is_readable() {
                 line.read(number, event.is_read_closed(), &mut self.buffer, &mut handle)?;
             }
-            line.flush().with_context(|| format!("send on connection {number}"))?;
+            sent(number, line.flush())?;
         }
         Ok(())
+    }
+}
+
+/// What sending came to. A server that has gone may be noticed here first.
+fn sent(line: usize, outcome: io::Result<()>) -> Result<()> {
+    match outcome {
+        Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
+            Err(Closed { line }.into())
+        }
+        outcome => outcome.with_context(|| format!("send on connection {line}")),
     }
 }
 

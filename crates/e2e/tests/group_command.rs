@@ -212,7 +212,7 @@ fn resets_agree(pair: &Pair) {
         let planned = pair.same_rows(&ours, &theirs);
         assert!(!planned.is_empty(), "{scenario:?} resets nothing");
     }
-    let planned = pair.json(&["reset", "idle", "--topic", "orders", "--by-duration", "P3650D"]);
+    let planned = pair.json(&["reset", "idle", "--topic", "orders", "--by-duration", "P36500D"]);
     assert_eq!(
         planned[0]["offsets"].as_array().unwrap().iter().filter(|it| it["new_offset"] == 0).count(),
         3

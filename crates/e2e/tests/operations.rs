@@ -593,11 +593,11 @@ fn a_group_shrinks_to_a_smaller_limit_after_a_restart() {
     let address = broker.bootstrap();
     Connection::open(&address).create_topic("t", 1);
     let mut leader = Member::new(&address, "large");
-    leader.rebalance_ms = 5_000;
+    leader.rebalance_ms = 12_000;
     leader.settle_alone();
     let mut members: Vec<Member> = (1..5).map(|_| Member::new(&address, "large")).collect();
     for member in &mut members {
-        member.rebalance_ms = 5_000;
+        member.rebalance_ms = 12_000;
         assert_eq!(member.ask_for_id().unwrap(), MEMBER_ID_REQUIRED);
         member.send_join().unwrap();
     }

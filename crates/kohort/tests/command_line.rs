@@ -5,6 +5,7 @@
 use std::process::{Command, Output};
 
 use expect_test::{Expect, expect};
+use socket2::{Domain, Socket, Type};
 
 /// Runs `kohort` with an environment that nobody has touched.
 fn kohort(args: &[&str]) -> Output {
@@ -365,7 +366,10 @@ fn every_property_is_listed() {
 
 #[test]
 fn a_server_that_is_not_there_exits_with_3() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    // Bound and never listened on, so that nobody else gets the port meanwhile.
+    let unheard = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    unheard.bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
+    let free = unheard.local_addr().unwrap().as_socket().unwrap().to_string();
     let output = kohort(&["topic", "list", "--bootstrap", &free]);
     assert_eq!(output.status.code(), Some(3));
     let said = String::from_utf8_lossy(&output.stderr).replace(&free, "ADDRESS");

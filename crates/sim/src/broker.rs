@@ -170,11 +170,6 @@ impl Broker {
         }
     }
 
-    /// How many shards there are.
-    pub fn shards(&self) -> usize {
-        self.shards.len()
-    }
-
     /// The shard of a group.
     pub fn shard_of(&self, group: &str) -> usize {
         group.bytes().map(usize::from).sum::<usize>() % self.shards.len()

@@ -93,12 +93,14 @@ pub(crate) fn all(wanted: &[String]) -> Result<ExitCode> {
     docs.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
     steps.command("docs", 10, &mut docs);
     steps.command("dependency directions", 5, cargo().args(["test", "--package", "xtask"]));
-    let tests = ["test", "--workspace", "--exclude", "e2e", "--exclude", "xtask"];
+    let tests = ["test", "--workspace", "--exclude", "e2e", "--exclude", "xtask", "--no-fail-fast"];
     steps.command("tests", 25, cargo().args(tests));
     fuzz(&mut steps, FUZZ_SECONDS);
     let mut simulation = cargo();
     simulation.args(["run", "--release", "--package", "sim", "--", "--seconds"]);
     simulation.arg(SIMULATION_SECONDS.to_string());
+    let model = ["test", "--release", "--package", "sim", "--test", "model"];
+    steps.command("model check of groups", 10, cargo().args(model));
     steps.command("simulation of groups", 5 + SIMULATION_SECONDS / 60, &mut simulation);
     steps.command("release build", 20, cargo().args(["build", "--release", "--package", "kohort"]));
     for (name, minutes, suite) in SUITES {

@@ -78,9 +78,14 @@ impl Shard {
         if group.is_none() && room.groups == 0 {
             return Err(ErrorCode::PolicyViolation);
         }
+        // An empty group takes the kind of the member that comes first.
+        let kind = match group.and_then(|group| group.protocol_type.as_ref()) {
+            Some(kind) => op.protocol_type.len().saturating_sub(kind.len()),
+            None => op.protocol_type.len(),
+        };
         let more = match group.and_then(|group| join.place_in(group)) {
             Some(member) => offered_bytes(&join.protocols).saturating_sub(offered_bytes(member.protocols())),
-            None => join.bytes() + if group.is_none() { GROUP_BYTES + op.group.len() } else { 0 },
+            None => join.bytes() + kind + if group.is_none() { GROUP_BYTES + op.group.len() } else { 0 },
         };
         // Whoever is in already and asks for no more than before is never in the way.
         if more > room.bytes {

@@ -112,6 +112,7 @@ impl Group {
             members: self.members.len(),
             bytes: GROUP_BYTES
                 + self.name.len()
+                + self.protocol_type.as_ref().map_or(0, |kind| kind.len())
                 + self.members.bytes()
                 + self.subscriptions_bytes
                 + self.phase.owned_bytes()

@@ -119,7 +119,7 @@ consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "on_comm
                      "enable.auto.commit": False})
 joined = []
 consumer.subscribe([topic], on_assign=lambda _, partitions: joined.extend(partitions))
-ends = time.monotonic() + 15
+ends = time.monotonic() + 30
 while not joined and time.monotonic() < ends:
     consumer.poll(0.05)
 for offset in range(1, 51):

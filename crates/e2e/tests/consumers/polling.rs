@@ -38,12 +38,12 @@ fn a_callback_slower_than_the_session_and_within_the_poll_interval_costs_nothing
     let world = World::enter("slow-callback");
     let topic = world.create("t", 2);
     let mut settings = world.settings("g");
-    settings.set("session.timeout.ms", "2000").set("heartbeat.interval.ms", "200");
+    settings.set("session.timeout.ms", "6000").set("heartbeat.interval.ms", "200");
     let slow = Reader::new(&settings).subscribed(&[&topic]);
     until("it has all", &[&slow], || slow.assignment().len() == 2);
     let before = world.members("g");
     slow.diary().clear();
-    slow.diary().dawdle(Duration::from_millis(2500));
+    slow.diary().dawdle(Duration::from_secs(7));
 
     let other = world.reader("g").subscribed(&[&topic]);
     until("they share", &[&slow, &other], || slow.assignment().len() == 1 && other.assignment().len() == 1);

@@ -68,11 +68,11 @@ impl World {
         format!("{}-{what}", self.name)
     }
 
-    /// A consumer's settings, with everything short that can be.
+    /// A consumer's settings, with everything short but its session, which no test waits for unless it sets its own.
     pub(crate) fn settings(&self, group: &str) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", self.bootstrap()).set("group.id", self.named(group));
-        config.set("session.timeout.ms", "6000").set("heartbeat.interval.ms", "300");
+        config.set("session.timeout.ms", "45000").set("heartbeat.interval.ms", "300");
         config.set("max.poll.interval.ms", "60000").set("topic.metadata.refresh.interval.ms", "300");
         config.set("enable.auto.commit", "false").set("auto.offset.reset", "earliest");
         config.set("partition.assignment.strategy", "range").set("fetch.wait.max.ms", "50");

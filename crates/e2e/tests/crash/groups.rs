@@ -224,6 +224,12 @@ impl Company {
     }
 
     fn finish(self, address: &str) {
+        for group in BUSY {
+            wait_until("every busy group has rebalanced", || {
+                let generations = self.journal.0.lock().unwrap();
+                generations.keys().filter(|(name, _)| name == group).count() > 1
+            });
+        }
         self.stop.store(true, Ordering::Release);
         let mut client = Connection::open(address);
         let (mut commits, mut rounds) = (0, 0);
@@ -237,9 +243,6 @@ impl Company {
         }
         let generations = self.journal.0.lock().unwrap();
         println!("{commits} commits acknowledged in {rounds} rounds, {} generations seen", generations.len());
-        for group in BUSY {
-            assert!(generations.keys().filter(|(name, _)| name == group).count() > 1, "{group} was not busy");
-        }
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) fn run(pair: &mut Pair) {
 }
 
 /// Short enough to wait for, long enough to act before.
-const SHORT: i32 = 2_500;
+const SHORT: i32 = 6_000;
 
 fn short_session(_: &Names, request: &mut JoinGroupRequest) {
     request.session_timeout_ms = SHORT;

@@ -23,7 +23,7 @@ const ROUND_TRIPS: usize = 3;
 const COMES_WITHIN: Duration = Duration::from_secs(20);
 
 /// How long Kafka may take to show what it has done already: it shows what its log has committed.
-const SAME_WITHIN: Duration = Duration::from_secs(2);
+const SAME_WITHIN: Duration = Duration::from_secs(10);
 
 /// A request that neither broker has answered yet.
 pub(crate) struct Owed {

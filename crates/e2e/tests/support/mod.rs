@@ -17,6 +17,10 @@ use wire::{RequestMessage, decode_response, encode_request};
 /// How long a broker may take to answer; reached only when it does not answer at all.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
+/// How long anything may take that needs several answers, and sessions and rebalances to end; reached only when it
+/// never comes.
+const COMES_WITHIN: Duration = Duration::from_secs(60);
+
 /// The error of a disk that does not take or give.
 pub(crate) const STORAGE_ERROR: i16 = 56;
 
@@ -231,7 +235,7 @@ pub(crate) fn one(value: &str) -> Bytes {
 pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {
-        assert!(started.elapsed() < ANSWER_WITHIN, "waited too long until {what}");
+        assert!(started.elapsed() < COMES_WITHIN, "waited too long until {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
