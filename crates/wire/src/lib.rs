@@ -1,6 +1,6 @@
 //! Kafka bytes to ops and replies to Kafka bytes.
 //!
-//! A gateway drives this crate with three functions. A *frame* is what follows the 4-byte size.
+//! A gateway drives this crate with these functions. A *frame* is what follows the 4-byte size.
 //!
 //! ```text
 //! decode_request(frame: Bytes) -> Result<Request, DecodeError>
