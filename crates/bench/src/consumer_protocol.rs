@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
+use coordination::group::consumer_protocol::assigned_partitions;
 
 /// The version of both formats that we write; a newer one only adds fields behind.
 const VERSION: i16 = 1;
@@ -28,23 +29,10 @@ pub(crate) fn assignment(topic: &str, partitions: std::ops::Range<usize>) -> Byt
     bytes.into()
 }
 
-/// The partitions in an assignment of one topic, as [`assignment`] writes it; none in an empty one.
+/// The partitions in an assignment, as [`assignment`] writes it; none in an empty one.
 pub(crate) fn assigned(bytes: &[u8]) -> Result<Vec<i32>> {
-    if bytes.is_empty() {
-        return Ok(Vec::new());
-    }
-    let partitions = || {
-        let (topics, rest) = bytes.get(2..)?.split_first_chunk::<4>()?;
-        if i32::from_be_bytes(*topics) != 1 {
-            return None;
-        }
-        let (name, rest) = rest.split_first_chunk::<2>()?;
-        let (count, rest) = rest.get(usize::from(u16::from_be_bytes(*name))..)?.split_first_chunk::<4>()?;
-        let count = usize::try_from(i32::from_be_bytes(*count)).ok()?;
-        let numbers = rest.get(..count.checked_mul(4)?)?.as_chunks::<4>().0;
-        Some(numbers.iter().map(|number| i32::from_be_bytes(*number)).collect())
-    };
-    partitions().context("an assignment is not as it was sent")
+    let topics = assigned_partitions(bytes).context("an assignment is not as it was sent")?;
+    Ok(topics.into_iter().flat_map(|(_, partitions)| partitions).collect())
 }
 
 fn put_text(bytes: &mut Vec<u8>, text: &str) {

@@ -53,43 +53,28 @@ impl Client {
             return Ok(BTreeMap::new());
         }
         accepted(code, None)?;
-        // One shape since version 8, another before; each version leaves the other one empty.
-        let new = response.groups.into_iter().flat_map(|group| group.topics).flat_map(|topic| {
-            let name = topic.name;
-            topic.partitions.into_iter().map(move |found| {
-                let (index, code) = (found.partition_index, found.error_code);
-                (
-                    name.clone(),
-                    index,
-                    found.committed_offset,
-                    found.committed_leader_epoch,
-                    found.metadata,
-                    code,
-                )
-            })
-        });
-        let old = response.topics.into_iter().flat_map(|topic| {
-            let name = topic.name;
-            topic.partitions.into_iter().map(move |found| {
-                let (index, code) = (found.partition_index, found.error_code);
-                (
-                    name.clone(),
-                    index,
-                    found.committed_offset,
-                    found.committed_leader_epoch,
-                    found.metadata,
-                    code,
-                )
-            })
-        });
         let mut offsets = BTreeMap::new();
-        for (topic, partition, offset, leader_epoch, metadata, code) in new.chain(old) {
+        let mut add = |topic: &str, index, code, offset, leader_epoch: i32, metadata: Option<String>| {
             accepted(code, None)?;
             if offset >= 0 {
                 let leader_epoch = (leader_epoch >= 0).then_some(leader_epoch);
                 let committed =
                     CommittedOffset { offset, leader_epoch, metadata: metadata.unwrap_or_default() };
-                offsets.insert((topic, partition), committed);
+                offsets.insert((topic.to_owned(), index), committed);
+            }
+            Ok::<(), ClientError>(())
+        };
+        // One shape since version 8, another before; each version leaves the other one empty.
+        for topic in response.groups.into_iter().flat_map(|group| group.topics) {
+            for found in topic.partitions {
+                let (offset, epoch) = (found.committed_offset, found.committed_leader_epoch);
+                add(&topic.name, found.partition_index, found.error_code, offset, epoch, found.metadata)?;
+            }
+        }
+        for topic in response.topics {
+            for found in topic.partitions {
+                let (offset, epoch) = (found.committed_offset, found.committed_leader_epoch);
+                add(&topic.name, found.partition_index, found.error_code, offset, epoch, found.metadata)?;
             }
         }
         Ok(offsets)

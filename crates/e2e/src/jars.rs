@@ -8,9 +8,28 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::checkout;
+use crate::process::is_installed;
 
 /// The Maven plugin that copies the jars, with its version, so that every machine runs the same one.
 const COPY_DEPENDENCIES: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies";
+
+/// The jars, for a test that runs Kafka's own programs, or `None` where it cannot run and need not.
+///
+/// # Panics
+/// In CI, where what cannot run has failed.
+#[expect(clippy::print_stdout, reason = "who runs the tests should know")]
+pub fn for_tests() -> Option<PathBuf> {
+    let jars = checkout::tools().join("jars");
+    if is_installed("java") && jars.join("pom.xml").is_file() {
+        return Some(jars);
+    }
+    assert!(
+        !std::env::var("CI").is_ok_and(|it| it == "true"),
+        "Java or Kafka's jars are missing; run cargo xtask setup"
+    );
+    println!("not run: Java or Kafka's jars are missing; cargo xtask setup brings them");
+    None
+}
 
 /// Fetches the jars of `crates/e2e/kafka/pom.xml` unless they are there, and returns their directory.
 ///

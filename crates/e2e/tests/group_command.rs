@@ -2,11 +2,7 @@
 //! what the one changes the other sees.
 //!
 //! Each test passes when the machine lacks Java or the jars, except where `CI=true`.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test ends where something is not as it should be"
-)]
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 mod support;
 
@@ -18,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use e2e::jars;
 use e2e::kafka::Kafka;
 use e2e::kohort::{Kohort, Options};
-use e2e::process::{Finished, is_installed, run_within};
-use e2e::{checkout, jars};
+use e2e::process::{Finished, run_within};
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{FutureProducer, FutureRecord};
@@ -39,7 +35,7 @@ const PARTITIONS: i32 = 3;
 
 #[test]
 fn on_kafka_the_command_agrees_with_kafkas_own() {
-    let Some(jars) = tools() else { return };
+    let Some(jars) = jars::for_tests() else { return };
     // Kafka's wait for more members is not what is tested here.
     let kafka = Kafka::start_with(&[("group.initial.rebalance.delay.ms", "0")]).unwrap();
     agree(&Pair { jars, bootstrap: kafka.bootstrap() });
@@ -48,25 +44,11 @@ fn on_kafka_the_command_agrees_with_kafkas_own() {
 /// Proves E2E-26: deleting offsets and removing members.
 #[test]
 fn on_kohort_the_command_agrees_with_kafkas_own_and_explains_rebalances() {
-    let Some(jars) = tools() else { return };
+    let Some(jars) = jars::for_tests() else { return };
     let broker = Kohort::start(Options::default()).unwrap();
     let pair = Pair { jars, bootstrap: broker.bootstrap() };
     agree(&pair);
     explain(&pair, &broker);
-}
-
-/// The jars, or `None` where the tests cannot run and need not.
-fn tools() -> Option<PathBuf> {
-    let jars = checkout::tools().join("jars");
-    if is_installed("java") && jars.join("pom.xml").is_file() {
-        return Some(jars);
-    }
-    assert!(
-        !std::env::var("CI").is_ok_and(|it| it == "true"),
-        "Java or Kafka's jars are missing; run cargo xtask setup"
-    );
-    println!("not run: Java or Kafka's jars are missing; cargo xtask setup brings them");
-    None
 }
 
 /// Our command and Kafka's, on the same broker.

@@ -1,11 +1,7 @@
 //! Kafka's own command line tools, from its published artifacts, against Kohort.
 //!
 //! Each test passes when the machine lacks Java or the jars, except where `CI=true`.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test ends where something is not as it should be"
-)]
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,8 +10,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use e2e::broker::Broker;
-use e2e::process::{is_installed, run_within};
-use e2e::{checkout, jars};
+use e2e::jars;
+use e2e::process::run_within;
 use rdkafka::config::ClientConfig;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
@@ -28,20 +24,6 @@ const CONFIGS: &str = "kafka.admin.ConfigCommand";
 const OFFSETS: &str = "org.apache.kafka.tools.GetOffsetShell";
 const DUMP: &str = "org.apache.kafka.tools.DumpLogSegments";
 const LOG_DIRS: &str = "org.apache.kafka.tools.LogDirsCommand";
-
-/// The jars, or `None` where the tests cannot run and need not.
-fn tools() -> Option<PathBuf> {
-    let jars = checkout::tools().join("jars");
-    if is_installed("java") && jars.join("pom.xml").is_file() {
-        return Some(jars);
-    }
-    assert!(
-        !std::env::var("CI").is_ok_and(|it| it == "true"),
-        "Java or Kafka's jars are missing; run cargo xtask setup"
-    );
-    println!("not run: Java or Kafka's jars are missing; cargo xtask setup brings them");
-    None
-}
 
 /// Runs a tool and returns what it printed; it must succeed.
 fn tool(jars: &Path, class: &str, arguments: &[&str]) -> String {
@@ -77,7 +59,7 @@ fn produce(bootstrap: &str, topic: &str, codec: &str, count: usize) {
 
 #[test]
 fn kafka_topics_creates_lists_describes_alters_and_deletes() {
-    let Some(jars) = tools() else { return };
+    let Some(jars) = jars::for_tests() else { return };
     let broker = Broker::start(&[]).unwrap();
     let at = ["--bootstrap-server", &broker.bootstrap()];
     let topics = |more: &[&str]| tool(&jars, TOPICS, &[&at, more].concat());
@@ -99,7 +81,7 @@ fn kafka_topics_creates_lists_describes_alters_and_deletes() {
 
 #[test]
 fn kafka_configs_describes_and_alters() {
-    let Some(jars) = tools() else { return };
+    let Some(jars) = jars::for_tests() else { return };
     let broker = Broker::start(&[]).unwrap();
     let at = ["--bootstrap-server", &broker.bootstrap()];
     tool(&jars, TOPICS, &[&at[..], &["--create", "--topic", "orders", "--partitions", "1"]].concat());
@@ -122,7 +104,7 @@ fn kafka_configs_describes_and_alters() {
 
 #[test]
 fn kafka_get_offsets_and_log_dirs_see_what_was_produced() {
-    let Some(jars) = tools() else { return };
+    let Some(jars) = jars::for_tests() else { return };
     let broker = Broker::start(&[]).unwrap();
     let bootstrap = broker.bootstrap();
     let at = ["--bootstrap-server", &bootstrap];
@@ -139,7 +121,7 @@ fn kafka_get_offsets_and_log_dirs_see_what_was_produced() {
 
 #[test]
 fn dump_log_reads_a_settled_segment() {
-    let Some(jars) = tools() else { return };
+    let Some(jars) = jars::for_tests() else { return };
     let broker =
         Broker::start(&[("log.segment.bytes", "1048576"), ("kohort.settle.interval.ms", "200")]).unwrap();
     let bootstrap = broker.bootstrap();

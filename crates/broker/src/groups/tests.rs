@@ -94,17 +94,8 @@ impl Stage {
     }
 
     fn sync(&self, group: &str, member: &str, generation: i32) -> Answer {
-        let op = op::SyncGroup {
-            group: group.to_owned(),
-            generation,
-            member_id: member.to_owned(),
-            instance_id: None,
-            protocol_type: Some("consumer".to_owned()),
-            protocol: Some("range".to_owned()),
-            must_name_protocol: true,
-            assignments: vec![(member.to_owned(), Bytes::from_static(b"mine"))],
-        };
-        self.groups.sync(&self.carrier(), &op)
+        let mine = vec![(member.to_owned(), Bytes::from_static(b"mine"))];
+        self.groups.sync(&self.carrier(), &sync_op(group, member, generation, mine))
     }
 
     fn heartbeat(&self, group: &str, member: &str, generation: i32) -> Option<ErrorCode> {
@@ -196,6 +187,19 @@ impl Drop for Stage {
         if let Some(timer) = self.timer.take() {
             timer.abort();
         }
+    }
+}
+
+fn sync_op(group: &str, member: &str, generation: i32, assignments: Vec<(String, Bytes)>) -> op::SyncGroup {
+    op::SyncGroup {
+        group: group.to_owned(),
+        generation,
+        member_id: member.to_owned(),
+        instance_id: None,
+        protocol_type: Some("consumer".to_owned()),
+        protocol: Some("range".to_owned()),
+        must_name_protocol: true,
+        assignments,
     }
 }
 
@@ -406,16 +410,7 @@ async fn a_request_that_is_wrong_in_itself_is_refused_before_the_group_is_looked
     }
     assert_eq!(synced(stage.sync("", "me", 1)).await, Err(ErrorCode::InvalidGroupId));
     assert_eq!(stage.heartbeat("", "me", 1), Some(ErrorCode::InvalidGroupId));
-    let unnamed = op::SyncGroup {
-        group: String::new(),
-        generation: 1,
-        member_id: "me".to_owned(),
-        instance_id: None,
-        protocol_type: None,
-        protocol: Some("range".to_owned()),
-        must_name_protocol: true,
-        assignments: Vec::new(),
-    };
+    let unnamed = op::SyncGroup { protocol_type: None, ..sync_op("", "me", 1, Vec::new()) };
     let refused = synced(stage.groups.sync(&stage.carrier(), &unnamed)).await;
     assert_eq!(refused, Err(ErrorCode::InconsistentGroupProtocol));
     let long = "g".repeat(40_000);

@@ -17,17 +17,7 @@ impl Stage {
 
     /// Somebody who brings no assignments waits for them.
     fn wait_for_assignment(&self, group: &str, member: &str, generation: i32) -> Answer {
-        let op = op::SyncGroup {
-            group: group.to_owned(),
-            generation,
-            member_id: member.to_owned(),
-            instance_id: None,
-            protocol_type: Some("consumer".to_owned()),
-            protocol: Some("range".to_owned()),
-            must_name_protocol: true,
-            assignments: Vec::new(),
-        };
-        self.groups.sync(&self.carrier(), &op)
+        self.groups.sync(&self.carrier(), &sync_op(group, member, generation, Vec::new()))
     }
 
     /// The first member of a group, with its assignment, in generation 1.
