@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use coordination::ids::OrgId;
@@ -24,10 +24,11 @@ use wire::{Addresses, ApiKey, Body, DecodeError, Head, Request};
 use crate::admission::Seat;
 use crate::input::{BadSize, Front, Input};
 use crate::limits;
-use crate::metrics::{ApiSlot, Metrics, Tally};
+use crate::metrics::{ApiSlot, Metrics, Tally, Traffic};
 use crate::options::Options;
 use crate::outcome::first_error;
 use crate::output::Output;
+use crate::relay::Relayed;
 
 /// What all connections of a gateway share.
 pub(crate) struct Shared {
@@ -55,9 +56,10 @@ pub(crate) struct Connection {
     owed_bytes: Held,
     intake: Intake,
     tally: Tally,
+    traffic: Arc<Traffic>,
     /// When the requests being handled now had been read.
     read_at: Instant,
-    /// When bytes last went in or out.
+    /// When bytes last came in, an answer went out, or one that had been stuck went on.
     active_at: Instant,
     /// Since when the client has taken nothing of the output, while there is some.
     stalled_since: Option<Instant>,
@@ -65,6 +67,10 @@ pub(crate) struct Connection {
     timer: Pin<Box<Sleep>>,
     /// Whether the buffers have been given back since the last traffic.
     is_resting: bool,
+    /// Wakes this connection when an answer is there.
+    on_answer: Arc<Relayed>,
+    /// The same, as futures want it.
+    answer_waker: Waker,
     _connected: Connected,
     _seat: Seat,
 }
@@ -156,8 +162,10 @@ impl Connection {
     pub(crate) fn new(
         stream: TcpStream,
         peer: SocketAddr,
-        advertised: Option<&(String, u16)>,
+        advertised: Option<(String, u16)>,
         shared: Arc<Shared>,
+        traffic: Arc<Traffic>,
+        on_answer: Arc<Relayed>,
         seat: Seat,
     ) -> io::Result<Self> {
         // Replies are gathered here, so waiting for more before sending would only delay them.
@@ -165,7 +173,7 @@ impl Connection {
         // As Kafka: a client whose machine is gone is noticed in the end, even while an answer is owed to it.
         SockRef::from(&stream).set_keepalive(true)?;
         let (host, port) = match advertised {
-            Some((host, port)) => (host.clone(), *port),
+            Some(advertised) => advertised,
             None => {
                 let dialled = stream.local_addr()?;
                 // An IPv4 client of a `[::]` listener must not be told an address that only IPv6 can dial.
@@ -185,11 +193,14 @@ impl Connection {
             owed_bytes: Held { bytes: 0, shared: Arc::clone(&shared) },
             intake: Intake::Open,
             tally: Tally::default(),
+            traffic,
             read_at: now,
             active_at: now,
             stalled_since: None,
             timer: Box::pin(time::sleep(REST_AFTER.min(shared.options.connections_max_idle))),
             is_resting: false,
+            answer_waker: Waker::from(Arc::clone(&on_answer)),
+            on_answer,
             _connected: Connected(Arc::clone(&shared)),
             _seat: seat,
             shared,
@@ -208,6 +219,7 @@ impl Connection {
                 || (is_draining.has_changed().unwrap_or(true) && matches!(self.intake, Intake::Open))
             {
                 is_registered = true;
+                self.on_answer.stands_for(cx.waker());
                 if draining.as_mut().poll(cx).is_ready() {
                     self.finish(Ending::Drained);
                 }
@@ -220,10 +232,11 @@ impl Connection {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
         loop {
-            self.poll_answers(cx);
-            self.start_requests(cx);
+            self.poll_answers();
+            self.start_requests();
             if !self.tally.is_empty() {
-                self.tally.flush(&self.shared.metrics.requests, self.read_at.elapsed());
+                self.active_at = Instant::now();
+                self.tally.flush(&self.traffic, self.active_at - self.read_at);
             }
             if let Poll::Ready(Err(failure)) = self.poll_write(cx) {
                 return Poll::Ready(failure.into());
@@ -251,15 +264,17 @@ impl Connection {
     }
 
     /// Moves replies that are there from `owed` to the output, in order.
-    fn poll_answers(&mut self, cx: &mut Context<'_>) {
+    fn poll_answers(&mut self) {
         while let Some(front) = self.owed.front_mut() {
             // Only the front is asked: what is behind it could not leave anyway.
             let later = match &mut front.answer {
                 Answer::Now(_) => None,
-                Answer::Later(reply) => match reply.as_mut().poll(cx) {
-                    Poll::Ready(reply) => Some(reply),
-                    Poll::Pending => return,
-                },
+                Answer::Later(reply) => {
+                    match reply.as_mut().poll(&mut Context::from_waker(&self.answer_waker)) {
+                        Poll::Ready(reply) => Some(reply),
+                        Poll::Pending => return,
+                    }
+                }
             };
             let Some(Owed { head, answer, started, bytes }) = self.owed.pop_front() else { return };
             self.owed_bytes.release(bytes);
@@ -268,13 +283,14 @@ impl Connection {
                 (None, Answer::Later(_)) => return,
             };
             let error = first_error(&reply);
-            self.shared.metrics.requests.count(ApiSlot::of(head.api), error, started.elapsed(), 1);
+            self.active_at = Instant::now();
+            self.traffic.count(ApiSlot::of(head.api), error, self.active_at - started, 1);
             self.send(&head, reply, error.is_some());
         }
     }
 
     /// Starts the requests that are here and may start.
-    fn start_requests(&mut self, cx: &mut Context<'_>) {
+    fn start_requests(&mut self) {
         while self.can_start() {
             let length = match self.input.front() {
                 Ok(Front::Frame(length)) => length,
@@ -290,7 +306,7 @@ impl Connection {
                 _ => self.input.take(length),
             };
             match wire::decode_request(frame) {
-                Ok(request) => self.start(request, length, cx),
+                Ok(request) => self.start(request, length),
                 Err(bad) => {
                     self.shared.metrics.decode_failures.inc();
                     self.intake = Intake::Closed(bad.into());
@@ -322,7 +338,7 @@ impl Connection {
             && self.shared.in_flight.load(Ordering::Relaxed) + length <= limits::IN_FLIGHT_BYTES
     }
 
-    fn start(&mut self, request: Request, bytes: usize, cx: &mut Context<'_>) {
+    fn start(&mut self, request: Request, bytes: usize) {
         let Request { head, client_id, body } = request;
         let slot = ApiSlot::of(head.api);
         let op = match body {
@@ -340,10 +356,12 @@ impl Connection {
         }
         drop(client_id);
         let answer = match self.shared.rail.call(&self.carrier, op) {
-            Answer::Later(mut reply) if self.owed.is_empty() => match reply.as_mut().poll(cx) {
-                Poll::Ready(reply) => Answer::Now(reply),
-                Poll::Pending => Answer::Later(reply),
-            },
+            Answer::Later(mut reply) if self.owed.is_empty() => {
+                match reply.as_mut().poll(&mut Context::from_waker(&self.answer_waker)) {
+                    Poll::Ready(reply) => Answer::Now(reply),
+                    Poll::Pending => Answer::Later(reply),
+                }
+            }
             answer => answer,
         };
         match answer {
@@ -351,7 +369,7 @@ impl Connection {
                 let error = first_error(&reply);
                 match error {
                     None => self.tally.add(slot),
-                    Some(_) => self.shared.metrics.requests.count(slot, error, self.read_at.elapsed(), 1),
+                    Some(_) => self.traffic.count(slot, error, self.read_at.elapsed(), 1),
                 }
                 self.send(&head, reply, error.is_some());
             }
@@ -376,13 +394,18 @@ impl Connection {
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.output.is_empty() {
             let stream = Pin::new(&mut self.stream);
-            let written = self.output.write_with(|slices| stream.poll_write_vectored(cx, slices));
+            let written = self.output.write_with(|slices| match slices {
+                // By far the most are one piece, and the system takes one piece faster than a list of one.
+                [one] => stream.poll_write(cx, one),
+                several => stream.poll_write_vectored(cx, several),
+            });
             match written {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Poll::Ready(Ok(count)) => {
-                    self.shared.metrics.bytes_out.inc_by(count as u64);
-                    self.active_at = Instant::now();
-                    self.stalled_since = None;
+                    self.traffic.sent(count);
+                    if self.stalled_since.take().is_some() {
+                        self.active_at = Instant::now();
+                    }
                 }
                 Poll::Ready(Err(failure)) => return Poll::Ready(Err(failure)),
                 Poll::Pending => {
@@ -415,7 +438,7 @@ impl Connection {
             return Poll::Ready(Ok(()));
         }
         self.input.note_read(count);
-        self.shared.metrics.bytes_in.inc_by(count as u64);
+        self.traffic.received(count);
         self.read_at = Instant::now();
         self.active_at = self.read_at;
         if self.is_resting {

@@ -10,17 +10,18 @@ use std::time::Instant;
 use rail::Rail;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time;
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, warn};
 
 use crate::admission::{Admission, Full};
 use crate::bind::{self, BindError};
 use crate::complaint::Complaint;
-use crate::connection::{Connection, Shared};
+use crate::connection::Shared;
 use crate::limits::ACCEPT_PAUSE;
 use crate::metrics::Metrics;
 use crate::options::{ListenerConfig, Options};
+use crate::workers::{Newcomer, Workers};
 
 /// Listens for Kafka clients and carries their requests to the broker.
 #[derive(Debug)]
@@ -37,14 +38,20 @@ struct Listener {
     local_addr: SocketAddr,
 }
 
-/// The system took a listening socket away.
+/// Why no client can be served.
 #[derive(Debug, thiserror::Error)]
-#[error("serve listener {name}")]
-pub struct ServeError {
-    /// The listener.
-    pub name: String,
-    /// What the system said.
-    pub source: io::Error,
+pub enum ServeError {
+    /// The system took a listening socket away.
+    #[error("serve listener {name}")]
+    Listener {
+        /// The listener.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system gives no threads.
+    #[error("start the threads that serve connections")]
+    Threads(#[source] io::Error),
 }
 
 impl Gateway {
@@ -58,7 +65,7 @@ impl Gateway {
             .zip(sockets)
             .map(|(config, (socket, local_addr))| Listener { config, socket, local_addr })
             .collect();
-        Ok(Self { listeners, options, metrics: Metrics::new() })
+        Ok(Self { listeners, options, metrics: Metrics::new(Workers::count()) })
     }
 
     /// Where it listens, in the order of the listeners, with the ports that were found for port 0.
@@ -86,15 +93,17 @@ impl Gateway {
             metrics: self.metrics,
             in_flight: AtomicUsize::new(0),
         });
+        let workers = Arc::new(Workers::start(&shared, &draining).map_err(ServeError::Threads)?);
         let mut doors = JoinSet::new();
         for listener in self.listeners {
             let Listener { config, socket, local_addr } = listener;
             let socket = TcpListener::from_std(socket)
-                .map_err(|source| ServeError { name: config.name.clone(), source })?;
+                .map_err(|source| ServeError::Listener { name: config.name.clone(), source })?;
             debug!(listener = config.name, addr = %local_addr, "listening");
             let door = Door {
                 shared: Arc::clone(&shared),
                 config,
+                workers: Arc::clone(&workers),
                 admission: Arc::clone(&admission),
                 draining: draining.clone(),
                 refusals: Complaint::default(),
@@ -105,14 +114,17 @@ impl Gateway {
 
         shutdown.await;
         drain.send_replace(true);
-        let mut cut = 0;
         while let Some(door) = doors.join_next().await {
-            match door {
-                Ok(connections) => cut += connections,
-                Err(failure) => error!(%failure, "a listener's task failed"),
+            if let Err(failure) = door {
+                error!(%failure, "a listener's task failed");
             }
         }
-        Ok(cut)
+        // The listeners have ended and hold no more of it.
+        let workers = Arc::into_inner(workers);
+        Ok(match workers {
+            Some(workers) => workers.end().await,
+            None => 0,
+        })
     }
 }
 
@@ -120,6 +132,7 @@ impl Gateway {
 struct Door {
     shared: Arc<Shared>,
     config: ListenerConfig,
+    workers: Arc<Workers>,
     admission: Arc<Admission>,
     draining: watch::Receiver<bool>,
     refusals: Complaint,
@@ -127,38 +140,21 @@ struct Door {
 }
 
 impl Door {
-    /// Accepts until the drain begins and waits for the connections to end; says how many did not.
-    async fn serve(mut self, socket: TcpListener) -> usize {
+    /// Accepts until the drain begins.
+    async fn serve(mut self, socket: TcpListener) {
         let mut draining = self.draining.clone();
-        let mut connections = JoinSet::new();
         loop {
             tokio::select! {
-                () = begun(&mut draining) => break,
+                () = begun(&mut draining) => return,
                 accepted = socket.accept() => match accepted {
-                    Ok((stream, peer)) => self.admit(stream, peer, &mut connections),
+                    Ok((stream, peer)) => self.admit(stream, peer),
                     Err(failure) => self.survive(&failure).await,
                 },
-                Some(ended) = connections.join_next(), if !connections.is_empty() => report(ended),
             }
         }
-        // Closed before the wait, so that clients turn elsewhere at once.
-        drop(socket);
-        let all_ended = async {
-            while let Some(ended) = connections.join_next().await {
-                report(ended);
-            }
-        };
-        if time::timeout(self.shared.options.drain_timeout, all_ended).await.is_err() {
-            info!(
-                listener = self.config.name,
-                connections = connections.len(),
-                "cut connections that still owed answers"
-            );
-        }
-        connections.len()
     }
 
-    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, connections: &mut JoinSet<()>) {
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr) {
         let metrics = &self.shared.metrics;
         let seat = match self.admission.admit(peer.ip().to_canonical()) {
             Ok(seat) => seat,
@@ -175,9 +171,11 @@ impl Door {
             }
         };
         metrics.connections_accepted.inc();
-        match Connection::new(stream, peer, self.config.advertised.as_ref(), Arc::clone(&self.shared), seat) {
-            Ok(connection) => {
-                connections.spawn(connection.run(self.draining.clone()));
+        // Taken out of this runtime, to be put into that of its thread.
+        match stream.into_std() {
+            Ok(stream) => {
+                let advertised = self.config.advertised.clone();
+                self.workers.adopt(Newcomer { stream, peer, advertised, seat });
             }
             // The client is gone already.
             Err(failure) => debug!(%peer, %failure, "could not set up a connection"),
@@ -205,11 +203,4 @@ impl Door {
 /// Waits for the drain to begin. A gateway that is gone without a word ends its connections as well.
 async fn begun(draining: &mut watch::Receiver<bool>) {
     let _ = draining.wait_for(|&draining| draining).await;
-}
-
-/// A connection that panicked took nothing else with it, but somebody must look.
-fn report(ended: Result<(), JoinError>) {
-    if let Err(failure) = ended {
-        error!(%failure, "a connection's task failed");
-    }
 }

@@ -29,9 +29,8 @@ pub(crate) const APIS: usize = ApiKey::ALL.len();
 /// The counters of one gateway; clones share them.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    pub(crate) requests: Arc<Requests>,
-    pub(crate) bytes_in: Counter,
-    pub(crate) bytes_out: Counter,
+    /// What each thread has counted: if all counted in one place, they would wait for each other there.
+    pub(crate) traffic: Arc<[Arc<Traffic>]>,
     pub(crate) connections: Gauge,
     pub(crate) connections_accepted: Counter,
     pub(crate) connections_refused: Counter,
@@ -41,11 +40,9 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(threads: usize) -> Self {
         Self {
-            requests: Arc::new(Requests::new()),
-            bytes_in: Counter::default(),
-            bytes_out: Counter::default(),
+            traffic: (0..threads).map(|_| Arc::new(Traffic::new())).collect(),
             connections: Gauge::default(),
             connections_accepted: Counter::default(),
             connections_refused: Counter::default(),
@@ -57,14 +54,7 @@ impl Metrics {
 
     /// Makes the counters part of what `registry` shows.
     pub fn register(&self, registry: &mut Registry) {
-        registry.register_collector(Box::new(Arc::clone(&self.requests)));
-        registry.register_with_unit(
-            "received",
-            "Bytes read from clients",
-            Unit::Bytes,
-            self.bytes_in.clone(),
-        );
-        registry.register_with_unit("sent", "Bytes written to clients", Unit::Bytes, self.bytes_out.clone());
+        registry.register_collector(Box::new(AllTraffic(Arc::clone(&self.traffic))));
         registry.register("connections", "Clients that are connected", self.connections.clone());
         registry.register(
             "connections_accepted",
@@ -94,9 +84,11 @@ impl Metrics {
     }
 }
 
-/// Requests by API, with their errors and latencies.
-pub(crate) struct Requests {
+/// What came and went on one thread: requests by API with their errors and latencies, and bytes.
+pub(crate) struct Traffic {
     apis: [OneApi; APIS],
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
 }
 
 struct OneApi {
@@ -107,7 +99,7 @@ struct OneApi {
     latency_sum_micros: AtomicU64,
 }
 
-impl Requests {
+impl Traffic {
     fn new() -> Self {
         let zero = || AtomicU64::new(0);
         Self {
@@ -116,7 +108,17 @@ impl Requests {
                 latencies: std::array::from_fn(|_| zero()),
                 latency_sum_micros: zero(),
             }),
+            bytes_in: zero(),
+            bytes_out: zero(),
         }
+    }
+
+    pub(crate) fn received(&self, bytes: usize) {
+        self.bytes_in.fetch_add(bytes as u64, Relaxed);
+    }
+
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.bytes_out.fetch_add(bytes as u64, Relaxed);
     }
 
     /// Counts `count` requests of an API that took `latency` each and ended in `error`.
@@ -135,9 +137,9 @@ impl Requests {
     }
 }
 
-impl fmt::Debug for Requests {
+impl fmt::Debug for Traffic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Requests").finish_non_exhaustive()
+        f.debug_struct("Traffic").finish_non_exhaustive()
     }
 }
 
@@ -169,10 +171,10 @@ impl Tally {
         !self.any
     }
 
-    pub(crate) fn flush(&mut self, requests: &Requests, latency: Duration) {
+    pub(crate) fn flush(&mut self, traffic: &Traffic, latency: Duration) {
         for (index, count) in self.counts.iter_mut().enumerate() {
             if *count > 0 {
-                requests.count(ApiSlot(index), None, latency, u64::from(*count));
+                traffic.count(ApiSlot(index), None, latency, u64::from(*count));
                 *count = 0;
             }
         }
@@ -180,13 +182,27 @@ impl Tally {
     }
 }
 
-impl Collector for Requests {
+/// What all threads have counted.
+#[derive(Debug)]
+struct AllTraffic(Arc<[Arc<Traffic>]>);
+
+impl AllTraffic {
+    /// The sum of one number over all threads.
+    fn sum(&self, number: impl Fn(&Traffic) -> &AtomicU64) -> u64 {
+        self.0.iter().map(|traffic| number(traffic).load(Relaxed)).sum()
+    }
+
+    /// How many answers of an API took how long.
+    fn latencies(&self, api: usize) -> [u64; BOUNDS_MICROS.len() + 1] {
+        std::array::from_fn(|bucket| self.sum(|traffic| &traffic.apis[api].latencies[bucket]))
+    }
+}
+
+impl Collector for AllTraffic {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let used = || {
-            self.apis
-                .iter()
-                .zip(ApiKey::ALL)
-                .filter(|(api, _)| api.latencies.iter().any(|count| count.load(Relaxed) > 0))
+            let apis = (0..APIS).zip(ApiKey::ALL).map(|(api, key)| (api, key, self.latencies(api)));
+            apis.filter(|(_, _, latencies)| latencies.iter().any(|count| *count > 0))
         };
 
         let mut counters = encoder.encode_descriptor(
@@ -195,10 +211,10 @@ impl Collector for Requests {
             None,
             MetricType::Counter,
         )?;
-        for (api, key) in used() {
+        for (api, key, _) in used() {
             let names = [None].into_iter().chain(ErrorCode::ALL.iter().map(Some));
-            for (outcome, code) in api.outcomes.iter().zip(names) {
-                let count = outcome.load(Relaxed);
+            for (outcome, code) in names.enumerate() {
+                let count = self.sum(|traffic| &traffic.apis[api].outcomes[outcome]);
                 if count > 0 {
                     let labels = [("api", key.name()), ("error", code.map_or("NONE", |code| code.name()))];
                     ConstCounter::new(count).encode(counters.encode_family(&labels)?)?;
@@ -212,16 +228,29 @@ impl Collector for Requests {
             Some(&Unit::Seconds),
             MetricType::Histogram,
         )?;
-        for (api, key) in used() {
-            let counts: Vec<u64> = api.latencies.iter().map(|count| count.load(Relaxed)).collect();
+        for (api, key, latencies) in used() {
             let bounds = BOUNDS_MICROS.iter().map(|&micros| seconds(micros)).chain([f64::INFINITY]);
-            let buckets: Vec<(f64, u64)> = bounds.zip(counts.iter().copied()).collect();
+            let buckets: Vec<(f64, u64)> = bounds.zip(latencies).collect();
             histograms.encode_family(&[("api", key.name())])?.encode_histogram::<NoLabelSet>(
-                seconds(api.latency_sum_micros.load(Relaxed)),
-                counts.iter().sum(),
+                seconds(self.sum(|traffic| &traffic.apis[api].latency_sum_micros)),
+                latencies.iter().sum(),
                 &buckets,
                 None,
             )?;
+        }
+
+        let received = self.sum(|traffic| &traffic.bytes_in);
+        let sent = self.sum(|traffic| &traffic.bytes_out);
+        for (name, help, bytes) in
+            [("received", "Bytes read from clients", received), ("sent", "Bytes written to clients", sent)]
+        {
+            let bytes = ConstCounter::new(bytes);
+            bytes.encode(encoder.encode_descriptor(
+                name,
+                help,
+                Some(&Unit::Bytes),
+                MetricType::Counter,
+            )?)?;
         }
         Ok(())
     }
@@ -239,19 +268,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_shown_by_api_and_error_with_their_latency() {
-        let metrics = Metrics::new();
-        let mut tally = Tally::default();
-        tally.add(ApiSlot::of(ApiKey::Metadata));
-        tally.add(ApiSlot::of(ApiKey::Metadata));
-        tally.flush(&metrics.requests, Duration::from_micros(80));
-        metrics.requests.count(
+    fn what_all_threads_have_counted_is_shown_by_api_and_error_with_latency() {
+        let metrics = Metrics::new(2);
+        for traffic in &*metrics.traffic {
+            let mut tally = Tally::default();
+            tally.add(ApiSlot::of(ApiKey::Metadata));
+            tally.flush(traffic, Duration::from_micros(80));
+        }
+        metrics.traffic[1].count(
             ApiSlot::of(ApiKey::Produce),
             Some(ErrorCode::MessageTooLarge),
             Duration::from_millis(3),
             1,
         );
-        metrics.bytes_in.inc_by(7);
+        metrics.traffic[0].received(4);
+        metrics.traffic[1].received(3);
 
         let mut registry = Registry::with_prefix("kohort");
         metrics.register(&mut registry);

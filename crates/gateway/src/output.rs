@@ -59,11 +59,16 @@ impl Output {
         &mut self,
         write: impl FnOnce(&[IoSlice<'_>]) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
+        if self.chunks.is_empty() {
+            // By far the most often.
+            let written = ready!(write(&[IoSlice::new(&self.tail)]))?;
+            self.advance(written);
+            return Poll::Ready(Ok(written));
+        }
         let mut slices = [IoSlice::new(&[]); OUTPUT_SLICES];
         let mut count = 0;
-        for (slice, bytes) in
-            slices.iter_mut().zip(self.chunks.iter().map(|chunk| &chunk[..]).chain([&self.tail[..]]))
-        {
+        let tail = Some(&self.tail[..]).filter(|tail| !tail.is_empty());
+        for (slice, bytes) in slices.iter_mut().zip(self.chunks.iter().map(|chunk| &chunk[..]).chain(tail)) {
             *slice = IoSlice::new(bytes);
             count += 1;
         }

@@ -24,7 +24,7 @@ impl Admin {
         decide: impl FnOnce(&Catalog, i64) -> Decision<R> + Send + 'static,
     ) -> Result<R, ErrorCode> {
         let admin = Arc::clone(self);
-        let change = tokio::spawn(async move {
+        let change = self.runtime.spawn(async move {
             let mut log = admin.records.lock().await;
             let now_ms = now_ms();
             let Decision { records, reply } = decide(&admin.catalog.read(), now_ms);

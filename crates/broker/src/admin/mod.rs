@@ -24,6 +24,7 @@ use coordination::record::Topic;
 use coordination::settings::Settings;
 use parking_lot::{Mutex, RwLock};
 use store::LocalStore;
+use tokio::runtime::Handle;
 
 pub(crate) use record_log::PARTITION as CATALOG_PARTITION;
 pub use record_log::RecordLogError;
@@ -55,6 +56,8 @@ pub struct Admin {
     records: tokio::sync::Mutex<RecordLog>,
     /// Ids that are set aside durably and not given out.
     producer_ids: Mutex<Range<i64>>,
+    /// Where changes are carried out. Whoever asks for one may be on a thread that ends before it does.
+    runtime: Handle,
 }
 
 impl std::fmt::Debug for Admin {
@@ -65,7 +68,7 @@ impl std::fmt::Debug for Admin {
 
 impl Admin {
     /// Reads back what the broker knew, removes what is left of topics that were deleted, and tells `follower`
-    /// what there is. Blocks.
+    /// what there is. Blocks. Must be called within a tokio runtime, which changes are then carried out on.
     ///
     /// # Errors
     /// When a record cannot be read: going on without it would lose what it says.
@@ -99,6 +102,7 @@ impl Admin {
             catalog: RwLock::new(catalog),
             records: tokio::sync::Mutex::new(records),
             producer_ids: Mutex::new(0..0),
+            runtime: Handle::current(),
         }))
     }
 

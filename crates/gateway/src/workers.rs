@@ -1,0 +1,177 @@
+//! The threads that serve connections.
+
+use std::io;
+use std::net::{self, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use tokio::net::TcpStream;
+use tokio::runtime::{self, Runtime};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time;
+use tracing::{debug, error, info};
+
+use crate::admission::Seat;
+use crate::connection::{Connection, Shared};
+use crate::metrics::Traffic;
+use crate::relay::Relay;
+use crate::scheduling;
+
+/// As many threads as there are processors, each with a runtime of its own.
+///
+/// A connection stays on the thread it was given to. Requests are so short that handing them from thread to thread
+/// would cost more than it gains: one that is moved to an idle thread has to wake that first.
+pub(crate) struct Workers {
+    all: Vec<Worker>,
+}
+
+/// One thread, as the listeners see it.
+struct Worker {
+    newcomers: mpsc::UnboundedSender<Newcomer>,
+    /// How many connections it has.
+    load: Arc<AtomicUsize>,
+    /// Says how many connections it cut, when it ends.
+    ended: oneshot::Receiver<usize>,
+}
+
+/// How many answers of one thread's connections may be read from the disk at a time.
+const BLOCKING_THREADS: usize = 64;
+
+/// A client that was let in.
+pub(crate) struct Newcomer {
+    pub(crate) stream: net::TcpStream,
+    pub(crate) peer: SocketAddr,
+    pub(crate) advertised: Option<(String, u16)>,
+    pub(crate) seat: Seat,
+}
+
+impl Workers {
+    /// How many threads there will be.
+    pub(crate) fn count() -> usize {
+        thread::available_parallelism().map_or(1, usize::from)
+    }
+
+    /// Starts a thread for each place that there is to count in. They end when `self` is told to or is gone.
+    pub(crate) fn start(shared: &Arc<Shared>, draining: &watch::Receiver<bool>) -> io::Result<Self> {
+        let traffic = shared.metrics.traffic.iter();
+        let start =
+            |traffic: &Arc<Traffic>| Worker::start(Arc::clone(shared), Arc::clone(traffic), draining.clone());
+        Ok(Self { all: traffic.map(start).collect::<Result<_, _>>()? })
+    }
+
+    /// Gives a client to the thread with the fewest.
+    pub(crate) fn adopt(&self, newcomer: Newcomer) {
+        let Some(worker) = self.all.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed)) else {
+            return;
+        };
+        worker.load.fetch_add(1, Ordering::Relaxed);
+        // A thread that has ended serves nobody: its client is closed.
+        let _ = worker.newcomers.send(newcomer);
+    }
+
+    /// Waits for all connections to end, once the drain has begun; says how many did not in time.
+    pub(crate) async fn end(self) -> usize {
+        let (newcomers, ended): (Vec<_>, Vec<_>) =
+            self.all.into_iter().map(|worker| (worker.newcomers, worker.ended)).unzip();
+        drop(newcomers);
+        let mut cut = 0;
+        for ended in ended {
+            cut += ended.await.unwrap_or_default();
+        }
+        cut
+    }
+}
+
+impl Worker {
+    fn start(
+        shared: Arc<Shared>,
+        traffic: Arc<Traffic>,
+        draining: watch::Receiver<bool>,
+    ) -> io::Result<Self> {
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(BLOCKING_THREADS)
+            .build()?;
+        let (newcomers, arriving) = mpsc::unbounded_channel();
+        let (end, ended) = oneshot::channel();
+        let load = Arc::new(AtomicUsize::new(0));
+        let serving = Serving { shared, traffic, draining, load: Arc::clone(&load) };
+        let work = move || serve(&runtime, serving, arriving, end);
+        thread::Builder::new().name("kohort-net".to_owned()).spawn(work)?;
+        Ok(Self { newcomers, load, ended })
+    }
+}
+
+fn serve(
+    runtime: &Runtime,
+    serving: Serving,
+    arriving: mpsc::UnboundedReceiver<Newcomer>,
+    end: oneshot::Sender<usize>,
+) {
+    scheduling::prefer_batches();
+    let cut = runtime.block_on(serving.run(arriving));
+    // Nobody asks any more when the gateway was dropped.
+    let _ = end.send(cut);
+}
+
+/// One thread at work.
+struct Serving {
+    shared: Arc<Shared>,
+    traffic: Arc<Traffic>,
+    draining: watch::Receiver<bool>,
+    load: Arc<AtomicUsize>,
+}
+
+impl Serving {
+    async fn run(self, mut arriving: mpsc::UnboundedReceiver<Newcomer>) -> usize {
+        let relay = Arc::new(Relay::default());
+        tokio::spawn(Arc::clone(&relay).run());
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                newcomer = arriving.recv() => match newcomer {
+                    Some(newcomer) => self.take_in(newcomer, &relay, &mut connections),
+                    None => break,
+                },
+                Some(ended) = connections.join_next(), if !connections.is_empty() => self.report(ended),
+            }
+        }
+        let all_ended = async {
+            while let Some(ended) = connections.join_next().await {
+                self.report(ended);
+            }
+        };
+        if time::timeout(self.shared.options.drain_timeout, all_ended).await.is_err() {
+            info!(connections = connections.len(), "cut connections that still owed answers");
+        }
+        connections.len()
+    }
+
+    fn take_in(&self, newcomer: Newcomer, relay: &Arc<Relay>, connections: &mut JoinSet<()>) {
+        let Newcomer { stream, peer, advertised, seat } = newcomer;
+        let connection = TcpStream::from_std(stream).and_then(|stream| {
+            let (shared, traffic) = (Arc::clone(&self.shared), Arc::clone(&self.traffic));
+            Connection::new(stream, peer, advertised, shared, traffic, relay.waker(), seat)
+        });
+        match connection {
+            Ok(connection) => {
+                connections.spawn(connection.run(self.draining.clone()));
+            }
+            Err(failure) => {
+                // The client is gone already.
+                debug!(%peer, %failure, "could not set up a connection");
+                self.load.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A connection that panicked took nothing else with it, but somebody must look.
+    fn report(&self, ended: Result<(), JoinError>) {
+        self.load.fetch_sub(1, Ordering::Relaxed);
+        if let Err(failure) = ended {
+            error!(%failure, "a connection's task failed");
+        }
+    }
+}
