@@ -7,126 +7,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use batch::{BatchHeader, HEADER_LEN};
+use batch::HEADER_LEN;
 use bytes::{BufMut, Bytes, BytesMut};
-use parking_lot::{Condvar, Mutex};
 
-use crate::append::{Append, AppendError, Completion, Ended};
+use crate::append::{AppendError, Ended};
 use crate::disk::{Disk, DiskFile, Open};
-use crate::limits::{
-    CACHE_ENTRY_OVERHEAD, GROUP_APPENDS_MAX, GROUP_BYTES_MAX, LOG_FILE_APPENDS_MAX, SMALL_BATCH_BYTES,
-};
+use crate::limits::{CACHE_ENTRY_OVERHEAD, LOG_FILE_APPENDS_MAX, SMALL_BATCH_BYTES, WRITE_AHEAD};
 use crate::local_store::{Flush, Options};
 use crate::log_file::{
     FILE_HEAD_LEN, FRAME_HEAD_LEN, FileHead, FrameHead, LogFile, Salt, log_path, next_era, write_head,
 };
 use crate::metrics::Metrics;
 use crate::partition::PartitionLog;
+use crate::queue::{Pending, Queue};
 use crate::sealed::{Sealed, SealedFiles};
 use crate::unsettled::LogEntry;
 use crate::visible::Recent;
-
-/// An append between its partition and the log.
-#[derive(Debug)]
-pub(crate) struct Pending {
-    pub(crate) partition: Arc<PartitionLog>,
-    pub(crate) append: Append,
-    pub(crate) header: BatchHeader,
-    pub(crate) done: Completion,
-}
-
-impl Pending {
-    fn frame_len(&self) -> usize {
-        FRAME_HEAD_LEN + self.header.size()
-    }
-
-    fn fail(self, error: AppendError, metrics: &Metrics) -> Ended {
-        self.partition.ended();
-        Metrics::add(&metrics.failed_appends, 1);
-        Ended { done: self.done, outcome: Err(error) }
-    }
-}
-
-/// Appends that wait for the writer, in the order in which they go into the log.
-#[derive(Debug)]
-pub(crate) struct Queue {
-    waiting: Mutex<Waiting>,
-    arrived: Condvar,
-    metrics: Arc<Metrics>,
-}
-
-#[derive(Debug, Default)]
-struct Waiting {
-    appends: VecDeque<Pending>,
-    closed: bool,
-}
-
-impl Queue {
-    pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
-        Self { waiting: Mutex::default(), arrived: Condvar::new(), metrics }
-    }
-
-    /// Takes an append, or gives it back when the store is closed.
-    #[expect(clippy::result_large_err, reason = "what is refused is what was handed in")]
-    pub(crate) fn push(&self, pending: Pending) -> Result<(), Pending> {
-        let mut waiting = self.waiting.lock();
-        if waiting.closed {
-            return Err(pending);
-        }
-        Metrics::add(&self.metrics.queued_bytes, pending.frame_len() as u64);
-        waiting.appends.push_back(pending);
-        self.arrived.notify_one();
-        Ok(())
-    }
-
-    /// Waits until there is something to do or `timeout` has passed. `false` when the store is closed and nothing
-    /// is left.
-    pub(crate) fn wait(&self, timeout: Option<Duration>) -> bool {
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
-        let mut waiting = self.waiting.lock();
-        while waiting.appends.is_empty() && !waiting.closed {
-            match deadline {
-                Some(deadline) => {
-                    if self.arrived.wait_until(&mut waiting, deadline).timed_out() {
-                        break;
-                    }
-                }
-                None => self.arrived.wait(&mut waiting),
-            }
-        }
-        !(waiting.closed && waiting.appends.is_empty())
-    }
-
-    /// Refuses appends from now on; those that wait are still written.
-    pub(crate) fn close(&self) {
-        self.waiting.lock().closed = true;
-        self.arrived.notify_all();
-    }
-
-    /// The size of the frame that is next.
-    fn next_frame_len(&self) -> Option<usize> {
-        self.waiting.lock().appends.front().map(Pending::frame_len)
-    }
-
-    /// Takes what goes out together, at most `room` bytes of it.
-    fn take(&self, room: usize) -> Vec<Pending> {
-        let mut waiting = self.waiting.lock();
-        let mut group = Vec::new();
-        let mut bytes = 0;
-        while let Some(next) = waiting.appends.front() {
-            let more = bytes + next.frame_len();
-            let too_much =
-                more > room || (more > GROUP_BYTES_MAX && bytes > 0) || group.len() >= GROUP_APPENDS_MAX;
-            if too_much {
-                break;
-            }
-            bytes = more;
-            group.extend(waiting.appends.pop_front());
-        }
-        Metrics::subtract(&self.metrics.queued_bytes, bytes as u64);
-        group
-    }
-}
 
 /// Where the log ended when the store was opened.
 #[derive(Debug, Default)]
@@ -170,6 +66,8 @@ struct Active {
     file: Arc<LogFile>,
     size: u64,
     position: u64,
+    /// Up to where its blocks have been written since it became the active one.
+    written: u64,
     appends: u64,
     /// When it is sealed although it has room; set by the first append.
     seal_at: Option<Instant>,
@@ -372,6 +270,7 @@ impl Writer {
                     file,
                     size,
                     position: FILE_HEAD_LEN as u64,
+                    written: FILE_HEAD_LEN as u64,
                     appends: 0,
                     seal_at: None,
                     unsynced: false,
@@ -426,7 +325,15 @@ impl Writer {
         if from < at {
             slices.push(IoSlice::new(&buffer[from..at]));
         }
+        let end = active.position + bytes;
+        let zeros = if self.flush == Flush::Always && end > active.written {
+            zeros_ahead(end, bytes, active.size)
+        } else {
+            0
+        };
+        slices.extend(pieces(zeros).map(|piece| IoSlice::new(&ZEROS[..piece])));
         active.file.file.write_at(active.position, &mut slices)?;
+        active.written = active.written.max(end + zeros as u64);
         if self.flush == Flush::Always {
             let began = Instant::now();
             active.file.file.sync_data()?;
@@ -597,6 +504,26 @@ const MIN_LOG_FILE_BYTES: u64 = 4 << 10;
 /// Positions in log files are kept in 32 bits.
 const MAX_LOG_FILE_BYTES: u64 = 1 << 30;
 
+/// How many zeros are written behind a group of `bytes` bytes that ends at `end`.
+///
+/// The blocks of a new file have a place on the disk but count as unwritten. The sync of the first write to one has to
+/// note that it is written, too, which takes the disk half as long again. So one write of zeros does it for many small
+/// groups that follow. A large group gains nothing by it.
+fn zeros_ahead(end: u64, bytes: u64, file_size: u64) -> usize {
+    if bytes >= WRITE_AHEAD {
+        return 0;
+    }
+    let until = file_size.min((end + 1).next_multiple_of(WRITE_AHEAD));
+    usize::try_from(until.saturating_sub(end)).unwrap_or(0)
+}
+
+/// `bytes` in pieces of what [`ZEROS`] has.
+fn pieces(bytes: usize) -> impl Iterator<Item = usize> {
+    (0..bytes).step_by(ZEROS.len()).map(move |from| ZEROS.len().min(bytes - from))
+}
+
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
 fn is_small(pending: &Pending) -> bool {
     pending.header.size() < SMALL_BATCH_BYTES
 }
@@ -604,4 +531,29 @@ fn is_small(pending: &Pending) -> bool {
 fn wall_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: u64 = 1 << 20;
+
+    #[test]
+    fn small_groups_are_followed_by_zeros_up_to_the_next_boundary_and_never_past_the_file() {
+        for (end, bytes, zeros) in [
+            (100, 100, WRITE_AHEAD - 100),
+            (WRITE_AHEAD - 1, 100, 1),
+            (WRITE_AHEAD, 100, WRITE_AHEAD),
+            (FILE - 10, 100, 10),
+            (FILE, 100, 0),
+            (FILE / 2, WRITE_AHEAD, 0),
+        ] {
+            assert_eq!(zeros_ahead(end, bytes, FILE) as u64, zeros, "{bytes} bytes up to {end}");
+        }
+        for bytes in [0, 1, ZEROS.len(), ZEROS.len() + 1, 4 * ZEROS.len()] {
+            assert_eq!(pieces(bytes).sum::<usize>(), bytes);
+            assert!(pieces(bytes).all(|piece| 0 < piece && piece <= ZEROS.len()));
+        }
+    }
 }

@@ -63,6 +63,7 @@ mod local_store;
 mod log_file;
 mod metrics;
 mod partition;
+mod queue;
 mod read;
 mod sealed;
 mod unsettled;

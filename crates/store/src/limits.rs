@@ -47,3 +47,7 @@ pub const WRITE_SLICES_MAX: usize = 1024;
 
 /// Beyond so many files one sync of the whole file system is cheaper than a sync of each.
 pub const SYNC_EACH_FILES_MAX: usize = 12;
+
+/// How far a log file is written with zeros ahead of small groups: hundreds of them, in a write that takes the disk
+/// about as long as one more sync.
+pub(crate) const WRITE_AHEAD: u64 = 256 << 10;

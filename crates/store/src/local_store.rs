@@ -11,12 +11,13 @@ use rustix::thread::gettid;
 use tokio::sync::Notify;
 
 use crate::append::Ended;
-use crate::commit::{Queue, Writer};
+use crate::commit::Writer;
 use crate::compact::{CompactError, CompactOptions, Compacted, compact};
 use crate::disk::Disk;
 use crate::limits::{SPARE_FILES_IDLE, UNSETTLED_APPENDS_MAX};
 use crate::metrics::Metrics;
 use crate::partition::{PartitionLog, Settled};
+use crate::queue::Queue;
 use crate::recovery::{OpenError, Recovery, recover};
 use crate::sealed::SealedFiles;
 use crate::settle::{SettleError, Settler};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use batch::HEADER_LEN;
 
 use crate::checkpoint::{Checkpoint, read_start};
-use crate::commit::{LogEnd, Queue};
+use crate::commit::LogEnd;
 use crate::disk::{Disk, DiskFile, Open, read_file, replace_file};
 use crate::limits::{GROUP_BYTES_MAX, SCAN_CHUNK_BYTES, SYNC_EACH_FILES_MAX};
 use crate::local_store::partition_dir;
@@ -18,6 +18,7 @@ use crate::log_file::{
 };
 use crate::metrics::Metrics;
 use crate::partition::{PartitionLog, Settled};
+use crate::queue::Queue;
 use crate::sealed::{Sealed, SealedFiles};
 use crate::segment_load::{Loaded, load_segments};
 use crate::settle::Tail;
