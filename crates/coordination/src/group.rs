@@ -22,6 +22,7 @@ mod rebalance;
 mod sync_group;
 
 mod admin;
+mod by_name;
 mod commit;
 mod consistency;
 pub mod consumer_protocol;
@@ -52,6 +53,7 @@ pub use settings::GroupSettings;
 pub use slug::Slug;
 pub use timestamp::{Now, Timestamp};
 
+use by_name::ByName;
 use deadlines::Deadlines;
 use machine::{Group, Step};
 use recovery::Loading;
@@ -61,7 +63,7 @@ use recovery::Loading;
 pub struct Shard {
     org: OrgId,
     settings: GroupSettings,
-    groups: BTreeMap<Arc<str>, Box<Group>>,
+    groups: ByName<Group>,
     /// The names of the groups that have an id.
     ids: BTreeMap<GroupId, Arc<str>>,
     deadlines: Deadlines,
@@ -75,7 +77,7 @@ impl Shard {
         Self {
             org,
             settings,
-            groups: BTreeMap::new(),
+            groups: ByName::default(),
             ids: BTreeMap::new(),
             deadlines: Deadlines::default(),
             usage: Usage::default(),
@@ -160,7 +162,7 @@ impl Shard {
     }
 
     fn drop_group(&mut self, name: &str) {
-        if let Some(group) = self.groups.remove(name) {
+        if let Some((_, group)) = self.groups.remove(name) {
             self.usage.take(group.usage());
             if let Some(identity) = &group.identity {
                 self.ids.remove(&identity.id);

@@ -162,9 +162,10 @@ impl GroupShard {
 
     /// A member is still there: the one request that emits nothing, waits for nothing and is asked for all the time.
     pub(crate) fn heartbeat(self: &Arc<Self>, op: &op::Heartbeat) -> Option<ErrorCode> {
-        let mut state = self.state.lock();
-        // Under the lock, so that the machine's time never goes back.
+        // Before the lock, which is shared by all members of a large group: that another request is a moment ahead does
+        // not matter to the end of a session. Elsewhere it is under the lock, so that time never goes back.
         let now = self.shared.clock.now();
+        let mut state = self.state.lock();
         match &mut *state {
             State::Live(live) => {
                 let machine = &mut live.machine;

@@ -31,7 +31,7 @@ impl Shard {
         if !filter.types.is_empty() && !types.any(|name| name.eq_ignore_ascii_case("classic")) {
             return;
         }
-        for (name, group) in &self.groups {
+        for (name, group) in self.groups.in_order() {
             let state = group.phase.state();
             if asked_for.contains(&state) {
                 let protocol_type = group.protocol_type.as_deref().unwrap_or_default().to_owned();
@@ -99,8 +99,11 @@ impl Shard {
 
     /// Forgets the offsets of a topic that was deleted, in every group.
     pub fn handle_topic_deleted(&mut self, now: Now, name: &str, id: TopicId, effects: &mut Effects) {
-        let readers =
-            self.groups.iter().filter(|(_, group)| !group.offsets.of_deleted_topic(name, id).is_empty());
+        let readers = self
+            .groups
+            .in_order()
+            .into_iter()
+            .filter(|(_, group)| !group.offsets.of_deleted_topic(name, id).is_empty());
         let readers: Vec<Arc<str>> = readers.map(|(name, _)| Arc::clone(name)).collect();
         let topic: Arc<str> = name.into();
         for reader in readers {
@@ -115,8 +118,7 @@ impl Shard {
     /// Forgets offsets that are too old, and empty groups without offsets. Due every
     /// `offsets.retention.check.interval.ms`.
     pub fn handle_expiry(&mut self, now: Now, effects: &mut Effects) {
-        let names: Vec<Arc<str>> = self.groups.keys().cloned().collect();
-        for name in names {
+        for name in self.groups.names() {
             let is_over = self.within(now, &name, effects, Group::expire);
             if is_over == Some(true) {
                 self.remove_group(now, &name, effects);

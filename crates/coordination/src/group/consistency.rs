@@ -17,7 +17,7 @@ impl Shard {
     pub fn assert_consistent(&self) {
         let mut usage = Usage::default();
         let mut deadlines = 0;
-        for (name, group) in &self.groups {
+        for (name, group) in self.groups.iter() {
             assert_eq!(*name, group.name, "a group is kept under its name");
             usage.add(group.usage());
             if !matches!(group.phase, Phase::Dead) {
@@ -30,7 +30,7 @@ impl Shard {
         }
         assert_eq!(usage, self.usage, "usage is the sum of all groups");
         assert_eq!(deadlines, self.deadlines.len(), "nobody else has a deadline");
-        let named = self.groups.values().filter(|group| group.identity.is_some()).count();
+        let named = self.groups.iter().filter(|(_, group)| group.identity.is_some()).count();
         assert_eq!(named, self.ids.len(), "only groups that exist have ids");
     }
 }

@@ -6,7 +6,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::record::kafka_bytes::{KafkaBytes, Problem};
+use bytes::Bytes;
+
+use super::record::kafka_bytes::{KafkaBytes, Problem, put_bytes, put_count, put_text};
+
+/// The version of both formats that is written here. The next ones only add fields behind.
+const VERSION: i16 = 1;
 
 /// The topics that a member subscribes to; `None` if the bytes are no subscription.
 ///
@@ -16,6 +21,16 @@ pub fn subscribed_topics(subscription: &[u8]) -> Option<Vec<Cow<'_, str>>> {
     let mut topics = Vec::new();
     visit_subscribed_topics(subscription, |topic| topics.push(topic))?;
     Some(topics)
+}
+
+/// The subscription of a member that owns nothing yet, as [`subscribed_topics`] reads it. `user_data` belongs to the
+/// member's assignor.
+pub fn encode_subscription<'a>(topics: impl IntoIterator<Item = &'a str>, user_data: Option<&[u8]>) -> Bytes {
+    let mut out = VERSION.to_be_bytes().to_vec();
+    put_list(&mut out, topics, put_text);
+    put_user_data(&mut out, user_data);
+    put_count(&mut out, 0);
+    out.into()
 }
 
 /// Shows `visit` the topics of [`subscribed_topics`], some of them even if the bytes turn out to be no subscription.
@@ -50,6 +65,20 @@ pub fn assigned_partitions(assignment: &[u8]) -> Option<Vec<(Cow<'_, str>, Vec<i
         }
         Ok(topics)
     })
+}
+
+/// An assignment, as [`assigned_partitions`] reads it.
+pub fn encode_assignment<'a, P>(topics: impl IntoIterator<Item = (&'a str, P)>) -> Bytes
+where
+    P: IntoIterator<Item = i32>,
+{
+    let mut out = VERSION.to_be_bytes().to_vec();
+    put_list(&mut out, topics, |out, (topic, partitions)| {
+        put_text(out, topic);
+        put_list(out, partitions, |out, partition: i32| out.extend(partition.to_be_bytes()));
+    });
+    put_user_data(&mut out, None);
+    out.into()
 }
 
 /// How many partitions were taken from their owner, whether somebody else has them now or nobody; `None` if an
@@ -93,6 +122,25 @@ fn read<'a, T>(bytes: &'a [u8], part: impl FnOnce(&mut KafkaBytes<'a>) -> Result
     Some(read)
 }
 
+/// Appends each item behind the number of all of them.
+fn put_list<T>(out: &mut Vec<u8>, items: impl IntoIterator<Item = T>, mut put: impl FnMut(&mut Vec<u8>, T)) {
+    let start = out.len();
+    put_count(out, 0);
+    let mut count = 0_i32;
+    for item in items {
+        put(out, item);
+        count = count.saturating_add(1);
+    }
+    out[start..start + size_of_val(&count)].copy_from_slice(&count.to_be_bytes());
+}
+
+fn put_user_data(out: &mut Vec<u8>, data: Option<&[u8]>) {
+    match data {
+        Some(data) => put_bytes(out, data),
+        None => out.extend((-1_i32).to_be_bytes()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -118,6 +166,15 @@ mod tests {
         assert_eq!(subscribed_topics(SUBSCRIPTION), Some(vec!["orders".into()]));
         assert_eq!(assigned_partitions(ASSIGNMENT), Some(vec![("orders".into(), vec![0, 1])]));
         assert_eq!(assigned_partitions(b""), Some(vec![]));
+    }
+
+    #[test]
+    fn a_subscription_is_written_as_kafka_writes_it() {
+        let written = encode_subscription(["orders"], None);
+        assert_eq!(&*written, b"\0\x01\0\0\0\x01\0\x06orders\xff\xff\xff\xff\0\0\0\0");
+        let written = encode_assignment([("orders", [0, 1])]);
+        let expected: &[u8] = b"\0\x01\0\0\0\x01\0\x06orders\0\0\0\x02\0\0\0\0\0\0\0\x01\xff\xff\xff\xff";
+        assert_eq!(&*written, expected);
     }
 
     #[test]
@@ -164,6 +221,22 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_is_written_is_read_again(
+            topics in proptest::collection::vec((".{0,20}", proptest::collection::vec(any::<i32>(), 0..4)), 0..4),
+            data in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..20)),
+        ) {
+            let names: Vec<&str> = topics.iter().map(|(topic, _)| topic.as_str()).collect();
+            let subscription = encode_subscription(names.iter().copied(), data.as_deref());
+            prop_assert_eq!(subscribed_topics(&subscription).unwrap(), names);
+            let assignment = encode_assignment(
+                topics.iter().map(|(topic, partitions)| (topic.as_str(), partitions.iter().copied())),
+            );
+            let expected: Vec<(Cow<'_, str>, Vec<i32>)> =
+                topics.iter().map(|(topic, partitions)| (topic.as_str().into(), partitions.clone())).collect();
+            prop_assert_eq!(assigned_partitions(&assignment).unwrap(), expected);
+        }
+
         #[test]
         fn hostile_bytes_are_never_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
             let _ = subscribed_topics(&bytes);

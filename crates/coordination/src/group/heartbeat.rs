@@ -18,7 +18,7 @@ impl Shard {
         if op.group.is_empty() {
             return Err(ErrorCode::InvalidGroupId);
         }
-        let group = self.groups.get_mut(&*op.group).ok_or(ErrorCode::UnknownMemberId)?;
+        let group = self.groups.get_mut(&op.group).ok_or(ErrorCode::UnknownMemberId)?;
         if matches!(group.phase, Phase::Dead) {
             return Err(ErrorCode::CoordinatorNotAvailable);
         }

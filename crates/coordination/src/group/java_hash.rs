@@ -2,7 +2,13 @@
 
 /// Java's `String.hashCode`: over UTF-16 units, in 32 bits that wrap.
 pub(super) fn java_hash(text: &str) -> i32 {
-    text.encode_utf16().fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
+    let add = |hash: i32, unit: u16| hash.wrapping_mul(31).wrapping_add(i32::from(unit));
+    if text.is_ascii() {
+        // As good as every name, and each of its bytes is a unit.
+        text.bytes().fold(0, |hash, byte| add(hash, u16::from(byte)))
+    } else {
+        text.encode_utf16().fold(0, add)
+    }
 }
 
 /// The partition of `__consumer_offsets` that a group is kept in, where there are `partitions` of them: as Kafka

@@ -71,7 +71,7 @@ impl Shard {
         if session < self.settings.session_timeout_min || session > self.settings.session_timeout_max {
             return Err(ErrorCode::InvalidSessionTimeout);
         }
-        let group = self.groups.get(&*op.group);
+        let group = self.groups.get(&op.group);
         if group.is_none() && !op.member_id.is_empty() {
             return Err(ErrorCode::UnknownMemberId);
         }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use crate::error_code::ErrorCode;
 
+use super::by_name::ByName;
 use super::deadlines::{Deadlines, Due};
 use super::java_hash::java_bucket;
 use super::timestamp::Timestamp;
@@ -98,8 +99,7 @@ pub(super) struct NewMember<'a> {
 /// Those who are in a group, with counts that keep a join cheap in a large one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Members {
-    /// Boxed, because most groups have one or two members and a map has room for eleven.
-    by_id: BTreeMap<Arc<str>, Box<Member>>,
+    by_id: ByName<Member>,
     /// Static members: their own names and their member ids.
     instances: BTreeMap<Arc<str>, Arc<str>>,
     /// How many members offer each protocol.
@@ -122,12 +122,13 @@ impl Members {
         self.bytes
     }
 
+    /// All of them, by id.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Member)> {
-        self.by_id.iter().map(|(id, member)| (id, &**member))
+        self.by_id.in_order().into_iter()
     }
 
     pub(super) fn get(&self, id: &str) -> Option<&Member> {
-        self.by_id.get(id).map(|member| &**member)
+        self.by_id.get(id)
     }
 
     pub(super) fn contains(&self, id: &str) -> bool {
@@ -165,7 +166,7 @@ impl Members {
     /// The member that [`Self::check`] finds.
     pub(super) fn find_mut(&mut self, id: &str, instance: Option<&str>) -> Result<&mut Member, ErrorCode> {
         self.check_instance(id, instance)?;
-        self.by_id.get_mut(id).map(|member| &mut **member).ok_or(ErrorCode::UnknownMemberId)
+        self.by_id.get_mut(id).ok_or(ErrorCode::UnknownMemberId)
     }
 
     fn check_instance(&self, id: &str, instance: Option<&str>) -> Result<(), ErrorCode> {
@@ -227,7 +228,7 @@ impl Members {
         group: &Arc<str>,
         deadlines: &mut Deadlines,
     ) -> Option<(Arc<str>, Box<Member>)> {
-        let (id, member) = self.by_id.remove_entry(id)?;
+        let (id, member) = self.by_id.remove(id)?;
         deadlines.cancel(member.queued, group, Due::Member(Arc::clone(&id)));
         self.bytes -= member.bytes(&id);
         self.count_offers(&member.protocols, false);
@@ -236,7 +237,7 @@ impl Members {
         }
         if self.by_id.is_empty() {
             // A map keeps some room when its last entry goes; a hundred thousand empty groups would feel it.
-            self.by_id = BTreeMap::new();
+            self.by_id = ByName::default();
             self.instances = BTreeMap::new();
             self.offered = BTreeMap::new();
         }
@@ -252,7 +253,7 @@ impl Members {
         group: &Arc<str>,
         deadlines: &mut Deadlines,
     ) {
-        let Some((old, mut member)) = self.by_id.remove_entry(old) else { return };
+        let Some((old, mut member)) = self.by_id.remove(old) else { return };
         deadlines.cancel(member.queued, group, Due::Member(Arc::clone(&old)));
         self.bytes -= member.bytes(&old);
         if let Some(instance) = &member.instance {
@@ -324,7 +325,7 @@ impl Members {
 
     /// Gives every member what `assignment` says, and takes away the rest.
     pub(super) fn assign(&mut self, mut assignment: impl FnMut(&Arc<str>) -> Bytes) {
-        for (id, member) in &mut self.by_id {
+        for (id, member) in self.by_id.iter_mut() {
             let assigned = assignment(id);
             self.bytes = self.bytes - member.assignment.len() + assigned.len();
             member.assignment = assigned;
@@ -340,7 +341,7 @@ impl Members {
 
     /// Begins every member's session anew, when a generation begins: nobody is new any more.
     pub(super) fn renew_all(&mut self, now: Timestamp, group: &Arc<str>, deadlines: &mut Deadlines) {
-        for (id, member) in &mut self.by_id {
+        for (id, member) in self.by_id.iter_mut() {
             member.new = false;
             member.renew(now);
             member.queue_by(member.expires, id, group, deadlines);
@@ -372,7 +373,7 @@ impl Members {
 
     /// How long a rebalance may take: as long as the slowest member asks for.
     pub(super) fn rebalance_timeout(&self) -> Duration {
-        self.by_id.values().map(|member| member.rebalance_timeout()).max().unwrap_or_default()
+        self.by_id.iter().map(|(_, member)| member.rebalance_timeout()).max().unwrap_or_default()
     }
 
     /// The protocol that most members like best, among those that all offer.
@@ -383,7 +384,7 @@ impl Members {
         let mut votes: BTreeMap<&Arc<str>, usize> =
             self.offered.iter().filter(|(_, count)| **count == all).map(|(name, _)| (name, 0)).collect();
         if votes.len() > 1 {
-            for member in self.by_id.values() {
+            for (_, member) in self.by_id.iter() {
                 let vote = member.protocols.iter().find(|(name, _)| votes.contains_key(name));
                 if let Some(count) = vote.and_then(|(name, _)| votes.get_mut(name)) {
                     *count += 1;
@@ -409,10 +410,12 @@ pub(super) fn member_bytes(id: usize, caller: usize, protocols: &[(Arc<str>, Byt
     MEMBER_BYTES + id + caller + offered_bytes(protocols)
 }
 
-/// About what a member takes that offers these, with what the group notes of it when a generation begins.
+/// About what a member takes that offers these and is the first to do so, with what the group notes of it when a
+/// generation begins.
 pub(super) fn offered_bytes(protocols: &[(Arc<str>, Bytes)]) -> usize {
     let noted = protocols.iter().map(|(_, metadata)| metadata.len()).max();
-    protocol_bytes(protocols) + size_of::<Bytes>() + noted.unwrap_or_default()
+    let names: usize = protocols.iter().map(|(name, _)| offer_bytes(name)).sum();
+    protocol_bytes(protocols) + names + size_of::<Bytes>() + noted.unwrap_or_default()
 }
 
 /// What the name of a protocol takes that at least one member offers. All members share it; but a hostile one can

@@ -110,8 +110,7 @@ impl Shard {
     /// is cleaned up.
     pub fn handle_loaded(&mut self, now: Now, effects: &mut Effects) {
         self.loading = Loading::default();
-        let names: Vec<Arc<str>> = self.groups.keys().cloned().collect();
-        for name in names {
+        for name in self.groups.names() {
             let exists = self.within(now, &name, effects, |group, step| {
                 if group.is_stored() {
                     group.handle_loaded(step);
@@ -129,7 +128,8 @@ impl Shard {
     /// The shard goes away: parked requests are answered 16, and later ones for the groups that were here 15.
     pub fn handle_unload(&mut self, effects: &mut Effects) {
         self.deadlines.clear();
-        for group in self.groups.values_mut() {
+        for name in self.groups.names() {
+            let Some(group) = self.groups.get_mut(&name) else { continue };
             let before = group.usage();
             match mem::replace(&mut group.phase, Phase::Dead) {
                 Phase::Preparing(phase) => {
@@ -155,7 +155,7 @@ impl Shard {
     /// For checking that recovery gives back what was in memory.
     pub fn durable(&self) -> Vec<GroupRecord> {
         let mut records = Vec::new();
-        for group in self.groups.values().filter(|group| group.is_stored()) {
+        for (_, group) in self.groups.in_order().into_iter().filter(|(_, group)| group.is_stored()) {
             records.extend(group.identity_value(self.org).map(GroupRecord::Identity));
             if let Some(identity) = &group.identity {
                 records.extend(group.events.iter().map(|event| GroupRecord::Event {

@@ -33,7 +33,7 @@ impl Shard {
             Some(ErrorCode::InconsistentGroupProtocol)
         } else if op.group.is_empty() {
             Some(ErrorCode::InvalidGroupId)
-        } else if !self.groups.contains_key(&*op.group) {
+        } else if !self.groups.contains_key(&op.group) {
             Some(ErrorCode::UnknownMemberId)
         } else {
             None

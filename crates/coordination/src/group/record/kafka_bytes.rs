@@ -124,7 +124,7 @@ impl<'a> KafkaBytes<'a> {
 }
 
 /// Appends a text behind a length of two bytes, cut to what such a length can say.
-pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
+pub(in crate::group) fn put_text(out: &mut Vec<u8>, text: &str) {
     let text = &text[..text.floor_char_boundary(KAFKA_TEXT_MAX)];
     out.extend_from_slice(&i16::try_from(text.len()).unwrap_or(i16::MAX).to_be_bytes());
     out.extend_from_slice(text.as_bytes());
@@ -139,13 +139,13 @@ pub(super) fn put_nullable_text(out: &mut Vec<u8>, text: Option<&str>) {
 }
 
 /// Appends bytes behind a length of four bytes.
-pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(in crate::group) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_count(out, bytes.len());
     out.extend_from_slice(bytes);
 }
 
 /// Appends the number of a list's elements in four bytes.
-pub(super) fn put_count(out: &mut Vec<u8>, count: usize) {
+pub(in crate::group) fn put_count(out: &mut Vec<u8>, count: usize) {
     out.extend_from_slice(&i32::try_from(count).unwrap_or(i32::MAX).to_be_bytes());
 }
 

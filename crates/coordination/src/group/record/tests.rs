@@ -424,6 +424,7 @@ fn offsets_record() -> impl Strategy<Value = GroupRecord> {
 }
 
 proptest! {
+    /// WIRE-07.
     #[test]
     fn what_is_encoded_is_decoded_again(record in offsets_record()) {
         let (key, value) = encode(&record);
