@@ -47,6 +47,12 @@ impl Client {
         Err(last)
     }
 
+    /// Whether more can be asked: the broker that was reached first is not lost. Others are dialled again when they
+    /// are needed.
+    pub fn is_usable(&self) -> bool {
+        self.any.is_usable()
+    }
+
     /// Asks any broker.
     pub async fn call<R: RequestMessage>(&mut self, request: &R) -> Result<R::Response, ClientError> {
         self.any.call(request).await
@@ -104,7 +110,7 @@ impl Client {
         if metadata.brokers.len() <= 1 {
             return Ok(&mut self.any);
         }
-        if !self.nodes.contains_key(&node) {
+        if !self.nodes.get(&node).is_some_and(Connection::is_usable) {
             let broker = metadata
                 .brokers
                 .iter()

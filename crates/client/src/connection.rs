@@ -29,6 +29,8 @@ pub struct Connection {
     patience: Duration,
     versions: BTreeMap<i16, RangeInclusive<i16>>,
     next_correlation_id: i32,
+    /// Whether the next answer will be the one to the next request.
+    in_step: bool,
 }
 
 impl Connection {
@@ -53,6 +55,7 @@ impl Connection {
             patience,
             versions: BTreeMap::new(),
             next_correlation_id: 0,
+            in_step: true,
         };
         connection.negotiate().await?;
         Ok(connection)
@@ -61,6 +64,11 @@ impl Connection {
     /// The address that was dialled.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Whether more can be asked. After a request without an answer that is one, nothing can.
+    pub fn is_usable(&self) -> bool {
+        self.in_step
     }
 
     /// The highest version that both sides speak, up to `at_most`.
@@ -95,6 +103,8 @@ impl Connection {
         request: &R,
         version: i16,
     ) -> Result<R::Response, ClientError> {
+        // An answer that comes late would be taken for that to the next request.
+        self.in_step = false;
         let correlation_id = self.next_correlation_id;
         self.next_correlation_id = self.next_correlation_id.wrapping_add(1);
         let frame = encode_request(request, version, correlation_id, Some(&self.client_id)).into_bytes();
@@ -120,11 +130,11 @@ impl Connection {
         };
         let (answered, response) =
             decode_response::<R>(answer, version).map_err(|error| self.not_kafka(&error))?;
-        if answered == correlation_id {
-            Ok(response)
-        } else {
-            Err(self.not_kafka(&"an answer to another request"))
+        if answered != correlation_id {
+            return Err(self.not_kafka(&"an answer to another request"));
         }
+        self.in_step = true;
+        Ok(response)
     }
 
     async fn negotiate(&mut self) -> Result<(), ClientError> {

@@ -57,6 +57,20 @@ pub enum ClientError {
         /// What would have been asked.
         request: &'static str,
     },
+    /// The broker cannot tell what was asked for; brokers of a later version can.
+    #[error("the broker at {address} is too old to {wish}")]
+    TooOld {
+        /// The broker.
+        address: String,
+        /// What it would have to do.
+        wish: &'static str,
+    },
+    /// The broker's answer is silent about a part of what was asked, so nobody knows what became of that.
+    #[error("the broker left it out of its answer to {request}")]
+    Unanswered {
+        /// What was asked.
+        request: &'static str,
+    },
     /// The broker answered no.
     #[error("{}", refusal(*code, message.as_deref()))]
     Refused {

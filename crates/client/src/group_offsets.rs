@@ -14,6 +14,7 @@ use wire::api::offset_fetch::{OffsetFetchRequest, OffsetFetchRequestGroup, Offse
 
 use crate::cluster::Client;
 use crate::error::{ClientError, accepted};
+use crate::groups::is_passing;
 
 /// A partition of a topic, by name and number.
 pub type TopicPartition = (String, i32);
@@ -47,7 +48,7 @@ impl Client {
             ..Default::default()
         };
         self.require(ApiKey::OffsetFetch, FETCH_ALL)?;
-        let (_, response) = self.ask_coordinator(group, &request, LAST_WITH_NAMES, fetch_error).await?;
+        let (_, response) = self.ask_coordinator(group, &request, LAST_WITH_NAMES, fetch_passes).await?;
         let code = fetch_error(&response);
         if code == ErrorCode::GroupIdNotFound.number() {
             return Ok(BTreeMap::new());
@@ -55,7 +56,7 @@ impl Client {
         accepted(code, None)?;
         let mut offsets = BTreeMap::new();
         let mut add = |topic: &str, index, code, offset, leader_epoch: i32, metadata: Option<String>| {
-            accepted(code, None)?;
+            accepted(code, Some(format!("{topic}-{index}")))?;
             if offset >= 0 {
                 let leader_epoch = (leader_epoch >= 0).then_some(leader_epoch);
                 let committed =
@@ -103,18 +104,20 @@ impl Client {
             topics: topics.into_iter().map(topic).collect(),
             ..Default::default()
         };
-        let code = |response: &OffsetCommitResponse| {
+        // Some may be set already when others are not; setting them once more changes nothing.
+        let passes = |response: &OffsetCommitResponse| {
             let mut results = response.topics.iter().flat_map(|topic| &topic.partitions);
-            results.next().map_or(0, |result| result.error_code)
+            results.any(|result| is_passing(result.error_code))
         };
-        let (_, response) = self.ask_coordinator(group, &request, LAST_WITH_NAMES, code).await?;
-        let results = response.topics.into_iter().flat_map(|topic| {
-            let name = topic.name;
-            topic.partitions.into_iter().map(move |result| {
-                ((name.clone(), result.partition_index), accepted(result.error_code, None))
-            })
-        });
-        Ok(results.collect())
+        let (_, response) = self.ask_coordinator(group, &request, LAST_WITH_NAMES, passes).await?;
+        let mut results = unanswered(offsets.keys(), ApiKey::OffsetCommit);
+        for topic in response.topics {
+            for result in topic.partitions {
+                let key = (topic.name.clone(), result.partition_index);
+                results.insert(key, accepted(result.error_code, None));
+            }
+        }
+        Ok(results)
     }
 
     /// Forgets offsets of a group; nobody in it may be subscribed to the topics. What became of each is told by
@@ -136,17 +139,42 @@ impl Client {
             group_id: group.to_owned(),
             topics: topics.into_iter().map(topic).collect(),
         };
-        let code = |response: &OffsetDeleteResponse| response.error_code;
-        let (_, response) = self.ask_coordinator(group, &request, i16::MAX, code).await?;
+        let passes = |response: &OffsetDeleteResponse| {
+            let mut results = response.topics.iter().flat_map(|topic| &topic.partitions);
+            is_passing(response.error_code) || results.any(|result| is_passing(result.error_code))
+        };
+        let (_, response) = self.ask_coordinator(group, &request, i16::MAX, passes).await?;
         accepted(response.error_code, None)?;
-        let results = response.topics.into_iter().flat_map(|topic| {
-            let name = topic.name;
-            topic.partitions.into_iter().map(move |result| {
-                ((name.clone(), result.partition_index), accepted(result.error_code, None))
-            })
-        });
-        Ok(results.collect())
+        let mut results = unanswered(partitions, ApiKey::OffsetDelete);
+        for topic in response.topics {
+            for result in topic.partitions {
+                let key = (topic.name.clone(), result.partition_index);
+                results.insert(key, accepted(result.error_code, None));
+            }
+        }
+        Ok(results)
     }
+}
+
+/// What became of partitions before the broker's answer has been read: nobody knows, and for those that the answer
+/// leaves out it stays so.
+fn unanswered<'a>(
+    partitions: impl IntoIterator<Item = &'a TopicPartition>,
+    api: ApiKey,
+) -> BTreeMap<TopicPartition, Result<(), ClientError>> {
+    let one = |partition: &TopicPartition| {
+        (partition.clone(), Err(ClientError::Unanswered { request: api.name() }))
+    };
+    partitions.into_iter().map(one).collect()
+}
+
+/// Whether the group or one of its partitions has an error that will pass by itself.
+fn fetch_passes(response: &OffsetFetchResponse) -> bool {
+    let newer = response.groups.iter().flat_map(|group| &group.topics).flat_map(|topic| &topic.partitions);
+    let older = response.topics.iter().flat_map(|topic| &topic.partitions);
+    is_passing(fetch_error(response))
+        || newer.map(|found| found.error_code).any(is_passing)
+        || older.map(|found| found.error_code).any(is_passing)
 }
 
 /// The error of the whole group, wherever the version puts it.

@@ -1,15 +1,17 @@
 //! Groups: listed, shown, emptied of members, deleted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use coordination::error_code::ErrorCode;
 use coordination::group::consumer_protocol::assigned_partitions;
 use tokio::time::{Instant, sleep};
-use wire::api::delete_groups::DeleteGroupsRequest;
-use wire::api::describe_groups::{DescribeGroupsRequest, DescribedGroup, DescribedGroupMember};
+use wire::api::delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
+use wire::api::describe_groups::{
+    DescribeGroupsRequest, DescribeGroupsResponse, DescribedGroup, DescribedGroupMember,
+};
 use wire::api::find_coordinator::FindCoordinatorRequest;
-use wire::api::leave_group::{LeaveGroupRequest, MemberIdentity};
+use wire::api::leave_group::{LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse};
 use wire::api::list_groups::ListGroupsRequest;
 use wire::{ApiKey, RequestMessage};
 
@@ -97,8 +99,20 @@ pub enum Leaver {
     Instance(String),
 }
 
+impl Leaver {
+    fn is_meant_by(&self, answer: &MemberResponse) -> bool {
+        match self {
+            Self::Member(id) => answer.member_id == *id,
+            Self::Instance(name) => answer.group_instance_id.as_ref() == Some(name),
+        }
+    }
+}
+
 /// How long to leave a coordinator in peace that is loading, moving or not there yet.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// The first version of ListGroups that tells states.
+const LIST_STATES: i16 = 4;
 
 /// The first version of LeaveGroup that names several members, by id or by instance.
 const LEAVE_BY_NAME: i16 = 3;
@@ -106,7 +120,8 @@ const LEAVE_BY_NAME: i16 = 3;
 impl Client {
     /// All groups whose state and type are among those given, by name; an empty list lets all pass.
     ///
-    /// Every broker lists the groups that it coordinates, so all of them are asked.
+    /// Every broker lists the groups that it coordinates, so all of them are asked. One that is too old to tell states
+    /// is an error when it is asked for some; one that is too old to tell types lists groups whatever their type.
     pub async fn list_groups(
         &mut self,
         states: &[String],
@@ -118,7 +133,14 @@ impl Client {
         for broker in &metadata.brokers {
             let started = Instant::now();
             let response = loop {
-                let response = self.node(broker.node_id, &metadata).await?.call(&request).await?;
+                let connection = self.node(broker.node_id, &metadata).await?;
+                if !states.is_empty()
+                    && connection.version(ApiKey::ListGroups, i16::MAX).is_some_and(|it| it < LIST_STATES)
+                {
+                    let address = connection.address().to_owned();
+                    return Err(ClientError::TooOld { address, wish: "tell the states of groups" });
+                }
+                let response = connection.call(&request).await?;
                 if !is_passing(response.error_code) || started.elapsed() >= self.options.patience {
                     break response;
                 }
@@ -141,10 +163,10 @@ impl Client {
     /// A group with its members. One that does not exist is [`GroupDescription::DEAD`].
     pub async fn describe_group(&mut self, group: &str) -> Result<GroupDescription, ClientError> {
         let request = DescribeGroupsRequest { groups: vec![group.to_owned()], ..Default::default() };
-        let code = |response: &wire::api::describe_groups::DescribeGroupsResponse| {
-            response.groups.first().map_or(0, |group| group.error_code)
+        let passes = |response: &DescribeGroupsResponse| {
+            response.groups.iter().any(|group| is_passing(group.error_code))
         };
-        let (coordinator, response) = self.ask_coordinator(group, &request, i16::MAX, code).await?;
+        let (coordinator, response) = self.ask_coordinator(group, &request, i16::MAX, passes).await?;
         let described = response.groups.into_iter().next().ok_or_else(unknown_group)?;
         // Since version 6 it is an error besides a state.
         if described.error_code != ErrorCode::GroupIdNotFound.number() {
@@ -156,10 +178,10 @@ impl Client {
     /// Deletes a group with its offsets; it must have no members.
     pub async fn delete_group(&mut self, group: &str) -> Result<(), ClientError> {
         let request = DeleteGroupsRequest { groups_names: vec![group.to_owned()] };
-        let code = |response: &wire::api::delete_groups::DeleteGroupsResponse| {
-            response.results.first().map_or(0, |result| result.error_code)
+        let passes = |response: &DeleteGroupsResponse| {
+            response.results.iter().any(|result| is_passing(result.error_code))
         };
-        let (_, response) = self.ask_coordinator(group, &request, i16::MAX, code).await?;
+        let (_, response) = self.ask_coordinator(group, &request, i16::MAX, passes).await?;
         let result = response.results.into_iter().next().ok_or_else(unknown_group)?;
         accepted(result.error_code, None)
     }
@@ -186,24 +208,33 @@ impl Client {
             ..Default::default()
         };
         self.require(ApiKey::LeaveGroup, LEAVE_BY_NAME)?;
-        let code = |response: &wire::api::leave_group::LeaveGroupResponse| response.error_code;
-        let (_, response) = self.ask_coordinator(group, &request, i16::MAX, code).await?;
-        // Kafka answers a request for a single member that is not there at the top, with nothing below.
-        if response.members.len() != leavers.len() {
+        let passes = |response: &LeaveGroupResponse| is_passing(response.error_code);
+        let (_, response) = self.ask_coordinator(group, &request, i16::MAX, passes).await?;
+        if response.members.is_empty() {
+            // Kafka answers a request for a single member that is not there at the top, with nothing below.
             accepted(response.error_code, None)?;
         }
-        Ok(response.members.into_iter().map(|member| accepted(member.error_code, None)).collect())
+        let mut answers = VecDeque::from(response.members);
+        let answer = |leaver: &Leaver| {
+            // They come in the order of the request, so this is the first one of those that are left.
+            let place = answers.iter().position(|answer| leaver.is_meant_by(answer));
+            match place.and_then(|place| answers.remove(place)) {
+                Some(answer) => accepted(answer.error_code, None),
+                None => Err(ClientError::Unanswered { request: ApiKey::LeaveGroup.name() }),
+            }
+        };
+        Ok(leavers.iter().map(answer).collect())
     }
 
     /// Asks the broker that coordinates `group`, again while it is loading, moving or not there yet.
     ///
-    /// `code` finds the error in an answer that may be one of those.
+    /// `passes` finds out whether an answer has an error, of whatever part of it, that says so.
     pub(crate) async fn ask_coordinator<R: RequestMessage>(
         &mut self,
         group: &str,
         request: &R,
         at_most: i16,
-        code: impl Fn(&R::Response) -> i16,
+        passes: impl Fn(&R::Response) -> bool,
     ) -> Result<(Coordinator, R::Response), ClientError> {
         let started = Instant::now();
         loop {
@@ -213,7 +244,7 @@ impl Client {
                     let metadata = self.metadata(Some(&[])).await?;
                     let connection = self.node(coordinator.node, &metadata).await?;
                     let response = connection.call_up_to(request, at_most).await?;
-                    if last || !is_passing(code(&response)) {
+                    if last || !passes(&response) {
                         return Ok((coordinator, response));
                     }
                 }
@@ -242,7 +273,7 @@ impl Client {
 }
 
 /// Whether the error will pass by itself.
-fn is_passing(code: i16) -> bool {
+pub(crate) fn is_passing(code: i16) -> bool {
     matches!(
         ErrorCode::from_number(code),
         Some(
@@ -281,6 +312,7 @@ fn description(described: DescribedGroup, coordinator: Coordinator) -> GroupDesc
 fn unknown_group() -> ClientError {
     ClientError::Refused { code: ErrorCode::GroupIdNotFound.number(), message: None }
 }
+
 /// What a consumer was assigned; nothing if other members than consumers wrote it.
 fn partitions_by_topic(assignment: &[u8]) -> BTreeMap<String, Vec<i32>> {
     let mut by_topic: BTreeMap<String, Vec<i32>> = BTreeMap::new();

@@ -8,6 +8,7 @@ use wire::api::create_partitions::{CreatePartitionsRequest, CreatePartitionsTopi
 use wire::api::create_topics::{CreatableTopic, CreatableTopicConfig, CreateTopicsRequest};
 use wire::api::delete_topics::{DeleteTopicState, DeleteTopicsRequest};
 use wire::api::list_offsets::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
+use wire::api::metadata::{MetadataResponsePartition, MetadataResponseTopic};
 
 use crate::cluster::{Client, unknown_partition};
 use crate::error::{ClientError, accepted};
@@ -63,27 +64,14 @@ pub const LATEST: i64 = -1;
 impl Client {
     /// All topics, or those named. A named topic that does not exist is an error.
     pub async fn topics(&mut self, names: Option<&[String]>) -> Result<Vec<Topic>, ClientError> {
-        let metadata = self.metadata(names).await?;
-        let mut topics = Vec::with_capacity(metadata.topics.len());
-        for topic in metadata.topics {
-            let name = topic.name.unwrap_or_default();
-            let said = match topic.error_code {
-                UNKNOWN_TOPIC => format!("topic {name} does not exist"),
-                _ => format!("topic {name}"),
-            };
-            accepted(topic.error_code, Some(said))?;
-            let partition = |partition: wire::api::metadata::MetadataResponsePartition| Partition {
-                index: partition.partition_index,
-                leader: partition.leader_id,
-                replicas: partition.replica_nodes,
-                in_sync: partition.isr_nodes,
-            };
-            let mut partitions: Vec<Partition> = topic.partitions.into_iter().map(partition).collect();
-            partitions.sort_by_key(|partition| partition.index);
-            topics.push(Topic { name, id: topic.topic_id, internal: topic.is_internal, partitions });
-        }
-        topics.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(topics)
+        told(self.metadata(names).await?.topics)
+    }
+
+    /// Those of the named topics that exist.
+    pub async fn existing_topics(&mut self, names: &[String]) -> Result<Vec<Topic>, ClientError> {
+        let mut topics = self.metadata(Some(names)).await?.topics;
+        topics.retain(|topic| topic.error_code != UNKNOWN_TOPIC);
+        told(topics)
     }
 
     /// Creates a topic.
@@ -182,7 +170,8 @@ impl Client {
             let response = self.node(leader, &metadata).await?.call(&request).await?;
             for topic in response.topics {
                 for partition in topic.partitions {
-                    accepted(partition.error_code, None)?;
+                    let place = format!("{}-{}", topic.name, partition.partition_index);
+                    accepted(partition.error_code, Some(place))?;
                     found.insert((topic.name.clone(), partition.partition_index), partition.offset);
                 }
             }
@@ -193,4 +182,28 @@ impl Client {
     pub(crate) fn timeout_ms(&self) -> i32 {
         i32::try_from(self.options.patience.as_millis()).unwrap_or(i32::MAX)
     }
+}
+
+/// Topics as the cluster tells them, unless it has something against one.
+fn told(found: Vec<MetadataResponseTopic>) -> Result<Vec<Topic>, ClientError> {
+    let mut topics = Vec::with_capacity(found.len());
+    for topic in found {
+        let name = topic.name.unwrap_or_default();
+        let said = match topic.error_code {
+            UNKNOWN_TOPIC => format!("topic {name} does not exist"),
+            _ => format!("topic {name}"),
+        };
+        accepted(topic.error_code, Some(said))?;
+        let partition = |partition: MetadataResponsePartition| Partition {
+            index: partition.partition_index,
+            leader: partition.leader_id,
+            replicas: partition.replica_nodes,
+            in_sync: partition.isr_nodes,
+        };
+        let mut partitions: Vec<Partition> = topic.partitions.into_iter().map(partition).collect();
+        partitions.sort_by_key(|partition| partition.index);
+        topics.push(Topic { name, id: topic.topic_id, internal: topic.is_internal, partitions });
+    }
+    topics.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(topics)
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -18,6 +19,12 @@ use wire::api::list_groups::{ListGroupsResponse, ListedGroup};
 use wire::api::metadata::{
     MetadataRequest, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition,
     MetadataResponseTopic,
+};
+use wire::api::offset_commit::{
+    OffsetCommitResponse, OffsetCommitResponsePartition, OffsetCommitResponseTopic,
+};
+use wire::api::offset_delete::{
+    OffsetDeleteResponse, OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
 };
 use wire::api::offset_fetch::{
     OffsetFetchResponse, OffsetFetchResponseGroup, OffsetFetchResponsePartition,
@@ -319,4 +326,161 @@ async fn members_are_removed_by_id_and_by_instance_with_a_reason() {
     let listed = client.list_groups(&[], &[]).await.unwrap();
     let listed: Vec<_> = listed.iter().map(|it| (it.group.as_str(), it.state.as_deref())).collect();
     assert_eq!(listed, [("a", None), ("b", Some("Stable"))]);
+}
+
+/// The codes of results; `None` for those that are good.
+fn codes<'a>(results: impl IntoIterator<Item = &'a Result<(), ClientError>>) -> Vec<Option<&'a ClientError>> {
+    results.into_iter().map(|result| result.as_ref().err()).collect()
+}
+
+#[tokio::test]
+async fn a_commit_is_tried_again_while_any_of_its_partitions_is_loading() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let address = broker(move |_, request| match request {
+        AnyRequest::ApiVersions(_) => versions(&[
+            (ApiKey::Metadata, 0, 13),
+            (ApiKey::FindCoordinator, 0, 6),
+            (ApiKey::OffsetCommit, 2, 9),
+            (ApiKey::OffsetDelete, 0, 0),
+        ]),
+        AnyRequest::FindCoordinator(_) => here(None),
+        AnyRequest::OffsetCommit(_) => {
+            let partition = |partition_index, code: Option<ErrorCode>| OffsetCommitResponsePartition {
+                partition_index,
+                error_code: code.map_or(0, ErrorCode::number),
+            };
+            let first = counted.fetch_add(1, Ordering::Relaxed) == 0;
+            let second =
+                if first { ErrorCode::CoordinatorLoadInProgress } else { ErrorCode::OffsetMetadataTooLarge };
+            // Nothing is said about partition 2.
+            let partitions = vec![partition(0, None), partition(1, Some(second))];
+            let topic =
+                OffsetCommitResponseTopic { name: "orders".to_owned(), partitions, ..Default::default() };
+            OffsetCommitResponse { topics: vec![topic], ..Default::default() }.into()
+        }
+        AnyRequest::OffsetDelete(_) => {
+            let partitions = vec![OffsetDeleteResponsePartition::default()];
+            let topic = OffsetDeleteResponseTopic { name: "orders".to_owned(), partitions };
+            OffsetDeleteResponse { topics: vec![topic], ..Default::default() }.into()
+        }
+        _ => one_topic(),
+    })
+    .await;
+    let mut client = Client::connect(&[address], Options::default()).await.unwrap();
+    let offsets: BTreeMap<_, _> = (0..3).map(|index| (("orders".to_owned(), index), 7)).collect();
+    let results = client.commit_offsets("billing", &offsets).await.unwrap();
+    assert_eq!(asked.load(Ordering::Relaxed), 2);
+    let told = codes(results.values());
+    assert!(told[0].is_none(), "{told:?}");
+    assert_eq!(told[1].and_then(ClientError::code), Some(ErrorCode::OffsetMetadataTooLarge));
+    assert!(matches!(told[2], Some(ClientError::Unanswered { request: "OffsetCommit" })), "{told:?}");
+
+    let partitions: Vec<_> = offsets.into_keys().take(2).collect();
+    let results = client.delete_offsets("billing", &partitions).await.unwrap();
+    let told = codes(results.values());
+    assert!(
+        matches!(told[..], [None, Some(ClientError::Unanswered { request: "OffsetDelete" })]),
+        "{told:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_member_that_the_answer_leaves_out_is_not_taken_for_removed() {
+    let address = broker(|_, request| match request {
+        AnyRequest::ApiVersions(_) => versions(&[
+            (ApiKey::Metadata, 0, 13),
+            (ApiKey::FindCoordinator, 0, 6),
+            (ApiKey::LeaveGroup, 0, 5),
+        ]),
+        AnyRequest::FindCoordinator(_) => here(None),
+        AnyRequest::LeaveGroup(_) => {
+            let member = |id: &str, instance: Option<&str>, code: i16| MemberResponse {
+                member_id: id.to_owned(),
+                group_instance_id: instance.map(str::to_owned),
+                error_code: code,
+            };
+            let unknown = ErrorCode::UnknownMemberId.number();
+            let members = vec![member("", Some("pod-0"), unknown), member("a", None, 0)];
+            LeaveGroupResponse { members, ..Default::default() }.into()
+        }
+        _ => one_topic(),
+    })
+    .await;
+    let mut client = Client::connect(&[address], Options::default()).await.unwrap();
+    let member = |id: &str| Leaver::Member(id.to_owned());
+    let leavers = [member("a"), member("b"), Leaver::Instance("pod-0".to_owned())];
+    let results = client.remove_members("billing", &leavers, "enough").await.unwrap();
+    let told = codes(&results);
+    assert!(matches!(told[..2], [None, Some(ClientError::Unanswered { request: "LeaveGroup" })]), "{told:?}");
+    assert_eq!(told[2].and_then(ClientError::code), Some(ErrorCode::UnknownMemberId));
+}
+
+#[tokio::test]
+async fn a_broker_that_is_too_old_to_tell_states_is_not_asked_for_them() {
+    let address = broker(|_, request| match request {
+        AnyRequest::ApiVersions(_) => versions(&[(ApiKey::Metadata, 0, 9), (ApiKey::ListGroups, 0, 3)]),
+        AnyRequest::ListGroups(_) => {
+            let group = ListedGroup { group_id: "billing".to_owned(), ..Default::default() };
+            ListGroupsResponse { groups: vec![group], ..Default::default() }.into()
+        }
+        _ => one_topic(),
+    })
+    .await;
+    let mut client = Client::connect(std::slice::from_ref(&address), Options::default()).await.unwrap();
+    let error = client.list_groups(&["Stable".to_owned()], &[]).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("the broker at {address} is too old to tell the states of groups"));
+    assert_eq!(client.list_groups(&[], &["Classic".to_owned()]).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_topic_that_does_not_exist_can_be_left_out() {
+    let address = broker(|_, request| match request {
+        AnyRequest::ApiVersions(_) => versions(&[(ApiKey::Metadata, 0, 13)]),
+        AnyRequest::Metadata(request) => {
+            let topic = |asked: wire::api::metadata::MetadataRequestTopic| MetadataResponseTopic {
+                error_code: match asked.name.as_deref() {
+                    Some("gone") => ErrorCode::UnknownTopicOrPartition.number(),
+                    Some("secret") => ErrorCode::TopicAuthorizationFailed.number(),
+                    _ => 0,
+                },
+                name: asked.name,
+                ..Default::default()
+            };
+            let topics = request.topics.unwrap_or_default().into_iter().map(topic).collect();
+            MetadataResponse { topics, ..Default::default() }.into()
+        }
+        _ => unreachable!(),
+    })
+    .await;
+    let mut client = Client::connect(&[address], Options::default()).await.unwrap();
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let topics = client.existing_topics(&names(&["orders", "gone", "users"])).await.unwrap();
+    assert_eq!(topics.iter().map(|topic| topic.name.as_str()).collect::<Vec<_>>(), ["orders", "users"]);
+    let error = client.topics(Some(&names(&["orders", "gone"]))).await.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::UnknownTopicOrPartition));
+    let error = client.existing_topics(&names(&["secret", "gone"])).await.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::TopicAuthorizationFailed));
+}
+
+#[tokio::test]
+async fn a_connection_that_missed_an_answer_is_not_used_again() {
+    let address = broker(|_, request| match request {
+        AnyRequest::ApiVersions(_) => versions(&[(ApiKey::Metadata, 0, 13)]),
+        _ => one_topic(),
+    })
+    .await;
+    let mut connection = Connection::connect(&address, "test", PATIENCE).await.unwrap();
+    connection.call(&MetadataRequest::default()).await.unwrap();
+    assert!(connection.is_usable());
+    let silent = broker(|_, request| match request {
+        AnyRequest::ApiVersions(_) => versions(&[(ApiKey::Metadata, 0, 13)]),
+        // The connection ends with the task that answers on it.
+        _ => panic!("this broker answers nothing more"),
+    })
+    .await;
+    let mut client = Client::connect(&[silent], Options::default()).await.unwrap();
+    assert!(client.is_usable());
+    let error = client.topics(None).await.unwrap_err();
+    assert!(error.is_unreachable() && !client.is_usable(), "{error}");
 }

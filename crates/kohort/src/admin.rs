@@ -26,8 +26,19 @@ use crate::token;
 /// Copies the data into a new directory; blocks.
 pub(crate) type TakeSnapshot = Box<dyn Fn(&Path) -> anyhow::Result<SnapshotSummary> + Send + Sync>;
 
-/// Tells what the broker remembers of a group's rebalances; none if there is no such group.
-pub(crate) type FindGroupEvents = Box<dyn Fn(&str) -> Option<GroupEvents> + Send + Sync>;
+/// Tells what the broker remembers of a group's rebalances.
+pub(crate) type FindGroupEvents = Box<dyn Fn(&str) -> Result<GroupEvents, NoEvents> + Send + Sync>;
+
+/// Why nothing can be told of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoEvents {
+    /// There is no such group.
+    Absent,
+    /// The groups among which it would be are being loaded.
+    Loading,
+    /// The groups among which it would be cannot be read.
+    Unreadable,
+}
 
 /// What the admin listener knows of the broker. It answers from the first moment on, so that a supervisor can
 /// tell a broker that recovers from one that hangs.
@@ -231,8 +242,17 @@ async fn group_events(
         Err(error) => return refuse(StatusCode::BAD_REQUEST, &format!("expected ?group=NAME: {error}")),
     };
     match (serving.group_events)(&group) {
-        Some(events) => Json(events).into_response(),
-        None => refuse(StatusCode::NOT_FOUND, &format!("group {group} does not exist")),
+        Ok(events) => Json(events).into_response(),
+        Err(NoEvents::Absent) => refuse(StatusCode::NOT_FOUND, &format!("group {group} does not exist")),
+        Err(NoEvents::Loading) => {
+            let message = "the broker still loads its groups; try again in a moment";
+            refuse(StatusCode::SERVICE_UNAVAILABLE, message)
+        }
+        Err(NoEvents::Unreadable) => {
+            let message =
+                format!("the groups among which {group} would be cannot be read; see the broker's log");
+            refuse(StatusCode::SERVICE_UNAVAILABLE, &message)
+        }
     }
 }
 
@@ -260,13 +280,16 @@ mod tests {
             Ok(SnapshotSummary { bytes: 42, ..SnapshotSummary::default() })
         });
         let registry = Registry::with_prefix("kohort");
-        let group_events: FindGroupEvents = Box::new(|group| {
-            (group == "a b").then(|| GroupEvents {
+        let group_events: FindGroupEvents = Box::new(|group| match group {
+            "a b" => Ok(GroupEvents {
                 group: group.to_owned(),
                 id: GroupId::from_u128(1),
                 rrl: "default/consumer-groups/a-b".to_owned(),
                 events: Vec::new(),
-            })
+            }),
+            "loading" => Err(NoEvents::Loading),
+            "unreadable" => Err(NoEvents::Unreadable),
+            _ => Err(NoEvents::Absent),
         });
         let token = "secret-secret-secret".to_owned();
         admin.serving(Serving { registry, token, take_snapshot, group_events });
@@ -312,6 +335,20 @@ mod tests {
             )
         );
         assert_eq!(request(&address, "GET", "/v1/snapshot", right, "").await.unwrap().status, 405);
+    }
+
+    #[tokio::test]
+    async fn a_group_that_cannot_be_looked_for_is_not_said_to_be_absent() {
+        let (admin, address) = start().await;
+        ready(&admin);
+        let get = async |group| {
+            let path = format!("/v1/group-events?group={group}");
+            request(&address, "GET", &path, Some("secret-secret-secret"), "").await.unwrap()
+        };
+        let loading = get("loading").await;
+        assert!(loading.status == 503 && loading.body.contains("still loads its groups"), "{loading:?}");
+        let unreadable = get("unreadable").await;
+        assert!(unreadable.status == 503 && unreadable.body.contains("cannot be read"), "{unreadable:?}");
     }
 
     #[tokio::test]

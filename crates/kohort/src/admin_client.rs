@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::cli::AdminArgs;
 use crate::failure::{Failure, Kind};
 use crate::http::{Answer, request};
+use crate::output::plain;
 use crate::token;
 
 /// Asks with the token of the broker's data directory; `wish` says what for, as "take a snapshot" does.
@@ -38,7 +39,7 @@ pub(crate) async fn ask(
 
 fn words(answer: &Answer) -> String {
     let said = serde_json::from_str::<Value>(&answer.body).ok();
-    said.as_ref().and_then(|value| value.get("error")?.as_str()).unwrap_or(&answer.body).to_owned()
+    plain(said.as_ref().and_then(|value| value.get("error")?.as_str()).unwrap_or(&answer.body))
 }
 
 /// A value as it stands in the query of a path.

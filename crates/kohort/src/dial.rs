@@ -7,6 +7,7 @@ use coordination::error_code::ErrorCode;
 
 use crate::cli::ClientArgs;
 use crate::failure::{Failure, Kind};
+use crate::output::plain;
 
 /// Connects to the broker that the flags name.
 pub(crate) async fn connect(args: &ClientArgs) -> anyhow::Result<Client> {
@@ -36,8 +37,8 @@ pub(crate) fn kind(error: &ClientError) -> Kind {
     }
 }
 
-/// A client's error with what the system said about it.
+/// A client's error with what the system said about it, in words that leave the terminal alone.
 pub(crate) fn describe(error: &ClientError) -> String {
     let source = std::error::Error::source(error).map(|source| format!(" ({source})")).unwrap_or_default();
-    format!("{error}{source}")
+    plain(&format!("{error}{source}"))
 }

@@ -12,12 +12,14 @@ mod offsets_file;
 mod remove_member;
 mod reset;
 mod reset_plan;
+mod wishes;
 
-use client::Client;
+use client::{Client, ClientError};
 
 use crate::cli::group::{GroupCommand, GroupsArgs};
-use crate::dial::failure;
+use crate::dial::{describe as words, failure, kind};
 use crate::failure::{Failure, Kind};
+use crate::output::{count, plain};
 
 /// Runs `kohort group …`.
 pub(crate) async fn run(command: GroupCommand) -> anyhow::Result<()> {
@@ -58,8 +60,21 @@ async fn named(args: &GroupsArgs, client: &mut Client) -> anyhow::Result<Vec<Str
 struct Problems(Vec<(Kind, String)>);
 
 impl Problems {
-    fn add(&mut self, kind: Kind, message: String) {
-        self.0.push((kind, message));
+    /// Adds one. Its words may hold names that somebody else chose.
+    fn add(&mut self, kind: Kind, message: &str) {
+        self.0.push((kind, plain(message)));
+    }
+
+    /// Adds what the broker has against a wish, which is told as "reset group billing" tells it.
+    fn add_error(&mut self, wish: &str, error: &ClientError) {
+        self.add(kind(error), &format!("{wish}: {}", words(error)));
+    }
+
+    /// Adds that `untried` more groups have been left alone, because nobody would have answered.
+    fn add_untried(&mut self, untried: usize) {
+        if untried > 0 {
+            self.add(Kind::Unreachable, &format!("{} not tried", count(untried, "more group")));
+        }
     }
 
     /// All is well only if nothing was added. The exit code is the one that all problems have, or the general one.
@@ -69,14 +84,37 @@ impl Problems {
         let message = match &self.0[..] {
             [(_, only)] => only.clone(),
             several => {
-                several.iter().fold(format!("{heading}:"), |text, (_, message)| text + "\n  " + message)
+                several.iter().fold(plain(heading) + ":", |text, (_, message)| text + "\n  " + message)
             }
         };
         Err(Failure::new(kind, message).into())
     }
 }
 
+/// Whether the groups that follow had to wait in vain, after this error with one of them.
+fn is_in_vain(client: &Client, error: &ClientError) -> bool {
+    !client.is_usable() || matches!(error, ClientError::TimedOut { .. })
+}
+
 /// What is said about a group that is not there.
 fn no_such_group(group: &str) -> String {
-    format!("group {group} does not exist; `kohort group list` shows those that do")
+    format!("group {} does not exist; `kohort group list` shows those that do", plain(group))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_problems_leave_the_terminal_alone_and_each_has_a_line() {
+        let mut problems = Problems::default();
+        problems.add(Kind::Failed, "group a\u{1b}[2J has members");
+        problems.add(Kind::Failed, "group b\nc has members");
+        let failure = problems.into_result("some groups of d\r cannot be deleted").unwrap_err();
+        assert_eq!(
+            failure.to_string(),
+            "some groups of d\\r cannot be deleted:\n  group a\\u{1b}[2J has members\n  group b\\nc has members"
+        );
+        assert_eq!(no_such_group("a\u{7}").split(';').next(), Some("group a\\u{7} does not exist"));
+    }
 }

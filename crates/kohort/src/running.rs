@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use broker::Broker;
-use coordination::group::Slug;
+use coordination::error_code::ErrorCode;
+use coordination::group::{Identity, Slug};
 use coordination::ids::OrgId;
 use coordination::settings::{Flush, Settings};
 use prometheus_client::registry::Registry;
@@ -15,7 +16,7 @@ use rail::Rail;
 use store::{LocalStore, Metrics, RealDisk, Recovery};
 use tracing::{error, info, warn};
 
-use crate::admin::{FindGroupEvents, GroupEvents, TakeSnapshot};
+use crate::admin::{FindGroupEvents, GroupEvents, NoEvents, TakeSnapshot};
 
 /// The name of the organisation that plain listeners serve.
 const DEFAULT_ORG: &str = "default";
@@ -131,10 +132,18 @@ impl Running {
     pub(crate) fn group_events(&self) -> FindGroupEvents {
         let broker = Arc::clone(&self.broker);
         Box::new(move |group| {
-            let id = broker.group_identity(OrgId::DEFAULT, group)?.id;
+            // Asked first: a group that is loaded in between is found then.
+            let unready = broker.group_unready(OrgId::DEFAULT, group);
+            let Some(Identity { id, .. }) = broker.group_identity(OrgId::DEFAULT, group) else {
+                return Err(match unready {
+                    None => NoEvents::Absent,
+                    Some(ErrorCode::CoordinatorLoadInProgress) => NoEvents::Loading,
+                    Some(_) => NoEvents::Unreadable,
+                });
+            };
             let rrl = Slug::sanitize(group, id).rrl(DEFAULT_ORG);
             let events = broker.group_events(OrgId::DEFAULT, group);
-            Some(GroupEvents { group: group.to_owned(), id, rrl, events })
+            Ok(GroupEvents { group: group.to_owned(), id, rrl, events })
         })
     }
 

@@ -33,7 +33,7 @@ pub(crate) enum GroupCommand {
         /// assigning, reconciling, stable, dead
         #[arg(long, value_name = "STATES", num_args = 0..=1, value_delimiter = ',')]
         state: Option<Vec<String>>,
-        /// List only groups of these types, with commas: classic, consumer, share, streams
+        /// List only groups of these types, with commas: classic, consumer
         #[arg(long, value_name = "TYPES", num_args = 0..=1, value_delimiter = ',')]
         r#type: Option<Vec<String>>,
         /// How to reach the broker and show results.
@@ -125,7 +125,7 @@ pub(crate) struct DescribeArgs {
     #[arg(long, group = "view")]
     pub(crate) state: bool,
 
-    /// Show more: leader epochs with --offsets, assignments with --members
+    /// Add columns: LEADER-EPOCH to --offsets, CURRENT-ASSIGNMENT to --members; none to --state
     #[arg(long)]
     pub(crate) verbose: bool,
 
@@ -248,7 +248,7 @@ pub(crate) struct ResetArgs {
     pub(crate) dry_run: bool,
 
     /// Show the new offsets as CSV, for --from-file
-    #[arg(long)]
+    #[arg(long, conflicts_with = "output")]
     pub(crate) export: bool,
 
     /// How to reach the broker and show results.
@@ -315,6 +315,8 @@ mod tests {
             "reset g h --all-topics --shift-by -3",
             "reset --all-groups --all-topics --by-duration PT1H --execute",
             "reset g --from-file offsets.csv --dry-run",
+            "reset g --topic a --to-current --export",
+            "reset g --topic a --to-current -o json",
             "reset g --topic a --to-datetime 2026-11-15T08:00:00.000+02:00",
         ] {
             parse(right).unwrap();
@@ -329,6 +331,7 @@ mod tests {
             "reset g --topic a --from-file offsets.csv",
             "reset g --topic a --to-earliest --execute --dry-run",
             "reset g --topic a --by-duration 1h",
+            "reset g --topic a --to-earliest --export -o json",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

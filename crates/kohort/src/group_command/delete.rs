@@ -1,18 +1,18 @@
 //! `kohort group delete` and `kohort group delete-offsets`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use client::{Client, ClientError, TopicPartition};
 use coordination::error_code::ErrorCode;
 use serde::Serialize;
 
-use super::reset::members_of;
-use super::{Problems, named, no_such_group};
+use super::members::members_of;
+use super::{Problems, is_in_vain, named, no_such_group};
 use crate::cli::ClientArgs;
 use crate::cli::group::{GroupsArgs, TopicScope};
-use crate::dial::{connect, describe, failure, kind};
+use crate::dial::{connect, describe, failure};
 use crate::failure::{Failure, Kind};
-use crate::output::{Table, show};
+use crate::output::{Table, plain, show};
 
 /// What became of a group.
 #[derive(Serialize)]
@@ -27,27 +27,34 @@ pub(super) async fn groups(args: &GroupsArgs, if_exists: bool, client: &ClientAr
     let mut client = connect(client).await?;
     let mut outcomes = Vec::new();
     let mut problems = Problems::default();
-    for group in named(args, &mut client).await? {
-        match client.delete_group(&group).await {
-            Ok(()) => outcomes.push(Outcome { group, outcome: "deleted" }),
-            Err(error) => match error.code() {
-                Some(ErrorCode::GroupIdNotFound) if if_exists => {
-                    outcomes.push(Outcome { group, outcome: "does not exist" });
-                }
-                Some(ErrorCode::GroupIdNotFound) => problems.add(Kind::Absent, no_such_group(&group)),
-                Some(ErrorCode::NonEmptyGroup) => {
-                    let who = members_of(&mut client, &group).await;
-                    problems.add(Kind::Failed, format!("group {group} has members: {who}; stop them first"));
-                }
-                _ => problems.add(kind(&error), format!("delete group {group}: {}", describe(&error))),
-            },
+    let mut names = named(args, &mut client).await?.into_iter();
+    for group in names.by_ref() {
+        let Err(error) = client.delete_group(&group).await else {
+            outcomes.push(Outcome { group, outcome: "deleted" });
+            continue;
+        };
+        match error.code() {
+            Some(ErrorCode::GroupIdNotFound) if if_exists => {
+                outcomes.push(Outcome { group, outcome: "does not exist" });
+            }
+            Some(ErrorCode::GroupIdNotFound) => problems.add(Kind::Absent, &no_such_group(&group)),
+            Some(ErrorCode::NonEmptyGroup) => {
+                let who = members_of(&mut client, &group).await;
+                problems.add(Kind::Failed, &format!("group {group} has members: {who}; stop them first"));
+            }
+            _ => problems.add_error(&format!("delete group {group}"), &error),
+        }
+        if is_in_vain(&client, &error) {
+            break;
         }
     }
-    let render = |outcomes: &Vec<Outcome>| {
-        outcomes.iter().map(|outcome| format!("{}: {}\n", outcome.group, outcome.outcome)).collect()
-    };
-    show(format, &outcomes, render)?;
+    problems.add_untried(names.len());
+    show(format, &outcomes, |outcomes| render_outcomes(outcomes))?;
     problems.into_result("some groups cannot be deleted")
+}
+
+fn render_outcomes(outcomes: &[Outcome]) -> String {
+    outcomes.iter().map(|it| format!("{}: {}\n", plain(&it.group), it.outcome)).collect()
 }
 
 /// A partition whose offset is forgotten.
@@ -60,7 +67,8 @@ struct Forgotten {
 /// Forgets offsets; those that have to stay are told when the others are gone.
 pub(super) async fn offsets(group: &str, scopes: &[TopicScope], args: &ClientArgs) -> anyhow::Result<()> {
     let mut client = connect(args).await?;
-    let (partitions, mut problems) = partitions_in(&mut client, group, scopes).await?;
+    let (partitions, mut problems) = partitions_in(&mut client, scopes).await.map_err(failure)?;
+    let partitions = Vec::from_iter(partitions);
     let results = if partitions.is_empty() {
         BTreeMap::new()
     } else {
@@ -70,64 +78,48 @@ pub(super) async fn offsets(group: &str, scopes: &[TopicScope], args: &ClientArg
         })?
     };
     let mut forgotten = Vec::new();
-    let mut subscribed = BTreeMap::new();
+    let mut subscribed = BTreeSet::new();
     for ((topic, partition), result) in results {
         match result {
             Ok(()) => forgotten.push(Forgotten { topic, partition }),
             Err(error) if error.code() == Some(ErrorCode::GroupSubscribedToTopic) => {
-                subscribed.insert(topic, error);
+                subscribed.insert(topic);
             }
-            Err(error) => {
-                problems.add(kind(&error), format!("{topic}-{partition}: {}", describe(&error)));
-            }
+            Err(error) => problems.add_error(&format!("{topic}-{partition}"), &error),
         }
     }
-    for topic in subscribed.into_keys() {
+    if !subscribed.is_empty() {
         let who = members_of(&mut client, group).await;
-        let message = format!("members of {group} are subscribed to {topic}: {who}; stop them first");
-        problems.add(Kind::Failed, message);
+        let topics = Vec::from_iter(subscribed).join(", ");
+        let message = format!("members of {group} are subscribed to {topics}: {who}; stop them first");
+        problems.add(Kind::Failed, &message);
     }
     show(args.output.output, &forgotten, |forgotten| render(group, forgotten))?;
     problems.into_result(&format!("some offsets of {group} cannot be forgotten"))
 }
 
-/// The partitions of the scopes. A topic that is gone is taken from what the group has committed.
+/// The partitions of the scopes. A topic that is gone is a problem: brokers forget offsets only of topics that exist.
 async fn partitions_in(
     client: &mut Client,
-    group: &str,
     scopes: &[TopicScope],
-) -> anyhow::Result<(Vec<TopicPartition>, Problems)> {
-    let committed = client.committed_offsets(group).await.map_err(failure)?;
-    let mut partitions = Vec::new();
+) -> Result<(BTreeSet<TopicPartition>, Problems), ClientError> {
+    let mut partitions = BTreeSet::new();
     let mut problems = Problems::default();
     for TopicScope { topic, partitions: numbers } in scopes {
         let numbers = match numbers {
             Some(numbers) => numbers.clone(),
-            None => {
-                let committed = committed.keys().filter(|(name, _)| name == topic).map(|(_, index)| *index);
-                let committed: Vec<i32> = committed.collect();
-                match client.topics(Some(std::slice::from_ref(topic))).await {
-                    Ok(topics) => {
-                        topics.iter().flat_map(|topic| &topic.partitions).map(|it| it.index).collect()
-                    }
-                    Err(error) if is_unknown(&error) && !committed.is_empty() => committed,
-                    Err(error) if is_unknown(&error) => {
-                        problems.add(Kind::Absent, describe(&error));
-                        continue;
-                    }
-                    Err(error) => return Err(failure(error)),
+            None => match client.topics(Some(std::slice::from_ref(topic))).await {
+                Ok(topics) => topics.iter().flat_map(|topic| &topic.partitions).map(|it| it.index).collect(),
+                Err(error) if error.code() == Some(ErrorCode::UnknownTopicOrPartition) => {
+                    problems.add(Kind::Absent, &describe(&error));
+                    continue;
                 }
-            }
+                Err(error) => return Err(error),
+            },
         };
         partitions.extend(numbers.into_iter().map(|number| (topic.clone(), number)));
     }
-    partitions.sort();
-    partitions.dedup();
     Ok((partitions, problems))
-}
-
-fn is_unknown(error: &ClientError) -> bool {
-    error.code() == Some(ErrorCode::UnknownTopicOrPartition)
 }
 
 fn render(group: &str, forgotten: &[Forgotten]) -> String {
@@ -139,4 +131,15 @@ fn render(group: &str, forgotten: &[Forgotten]) -> String {
         table.row([group.to_owned(), topic.clone(), partition.to_string(), "forgotten".to_owned()]);
     }
     table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_groups_leave_the_terminal_alone() {
+        let gone = Outcome { group: "a\u{1b}[2J".to_owned(), outcome: "deleted" };
+        assert_eq!(render_outcomes(&[gone]), "a\\u{1b}[2J: deleted\n");
+    }
 }

@@ -2,53 +2,82 @@
 
 use std::collections::BTreeSet;
 
-use client::{Client, ClientError, GroupDescription, LATEST, Topic};
-use coordination::error_code::ErrorCode;
+use client::{Client, ClientError, GroupDescription, LATEST};
 use serde::Serialize;
 
 use super::lag::GroupLag;
 use super::members::{self, GroupMembers};
-use super::{Problems, events, named, no_such_group};
-use crate::cli::AdminArgs;
+use super::{Problems, events, is_in_vain, named, no_such_group};
 use crate::cli::group::DescribeArgs;
-use crate::dial::{connect, failure};
+use crate::cli::{AdminArgs, Format};
+use crate::dial::connect;
 use crate::failure::Kind;
 use crate::output::{Table, count, note, plain, show};
 
-/// Describes the groups that are there; the others are told when those have been shown.
+/// Describes what can be described; the rest is told when that has been shown.
 pub(super) async fn run(args: &DescribeArgs) -> anyhow::Result<()> {
     let mut client = connect(&args.client).await?;
-    let mut groups = Vec::new();
-    let mut problems = Problems::default();
-    for name in named(&args.groups, &mut client).await? {
-        match find(&mut client, &name).await? {
-            Some(group) => groups.push(group),
-            None => problems.add(Kind::Absent, no_such_group(&name)),
-        }
-    }
+    let names = named(&args.groups, &mut client).await?;
     let format = args.client.output.output;
-    if groups.is_empty() && !problems.0.is_empty() {
-        return problems.into_result("some groups cannot be described");
-    }
     if args.members {
-        let groups: Vec<GroupMembers> = groups.iter().map(GroupMembers::from).collect();
+        let look = async |_: &mut Client, group| Ok(GroupMembers::from(&group));
+        let (groups, problems) = each(&mut client, names, look).await;
         let text = |group: &GroupMembers| group.render(args.verbose);
-        show(format, &groups, |groups| join(groups.iter().map(text)))?;
+        finish(format, &groups, problems, |groups| join(groups.iter().map(text)))
     } else if args.state {
-        let mut groups: Vec<GroupState> = groups.into_iter().map(GroupState::from).collect();
+        let look = async |_: &mut Client, group| Ok(GroupState::from(group));
+        let (mut groups, problems) = each(&mut client, names, look).await;
         if let Some(admin) = args.admin() {
-            for group in &mut groups {
-                group.identify(&admin).await;
+            identify(&mut groups, &admin).await;
+        }
+        finish(format, &groups, problems, render_states)
+    } else {
+        let (lags, problems) = each(&mut client, names, lag).await;
+        let text = |lag: &GroupLag| render_lag(lag, args.verbose);
+        finish(format, &lags, problems, |lags| join(lags.iter().map(text)))
+    }
+}
+
+/// Finds the groups and looks at each.
+async fn each<T>(
+    client: &mut Client,
+    names: Vec<String>,
+    look: impl AsyncFn(&mut Client, GroupDescription) -> Result<T, ClientError>,
+) -> (Vec<T>, Problems) {
+    let (mut seen, mut problems) = (Vec::new(), Problems::default());
+    let mut names = names.into_iter();
+    for name in names.by_ref() {
+        let outcome = match find(client, &name).await {
+            Ok(Some(group)) => look(client, group).await,
+            Ok(None) => {
+                problems.add(Kind::Absent, &no_such_group(&name));
+                continue;
+            }
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(group) => seen.push(group),
+            Err(error) => {
+                problems.add_error(&format!("describe group {name}"), &error);
+                if is_in_vain(client, &error) {
+                    break;
+                }
             }
         }
-        show(format, &groups, |groups| render_states(groups))?;
-    } else {
-        let mut lags = Vec::new();
-        for group in &groups {
-            lags.push(lag(&mut client, group).await?);
-        }
-        let text = |lag: &GroupLag| render_lag(lag, args.verbose);
-        show(format, &lags, |lags| join(lags.iter().map(text)))?;
+    }
+    problems.add_untried(names.len());
+    (seen, problems)
+}
+
+/// Shows what there is to show and fails if there were problems; if there are only those, nothing else is said.
+fn finish<T: Serialize>(
+    format: Format,
+    groups: &[T],
+    problems: Problems,
+    table: impl FnOnce(&[T]) -> String,
+) -> anyhow::Result<()> {
+    if !groups.is_empty() || problems.0.is_empty() {
+        show(format, &groups, |groups| table(groups))?;
     }
     problems.into_result("some groups cannot be described")
 }
@@ -58,12 +87,12 @@ fn join(texts: impl Iterator<Item = String>) -> String {
 }
 
 /// The group, if there is one. Of one that speaks the newer protocol (KIP-848) the members stay unknown.
-pub(super) async fn find(client: &mut Client, name: &str) -> anyhow::Result<Option<GroupDescription>> {
-    let mut group = client.describe_group(name).await.map_err(failure)?;
+pub(super) async fn find(client: &mut Client, name: &str) -> Result<Option<GroupDescription>, ClientError> {
+    let mut group = client.describe_group(name).await?;
     if group.state != GroupDescription::DEAD {
         return Ok(Some(group));
     }
-    let listed = client.list_groups(&[], &[]).await.map_err(failure)?;
+    let listed = client.list_groups(&[], &[]).await?;
     let Some(listing) = listed.into_iter().find(|listing| listing.group == name) else { return Ok(None) };
     group.state = listing.state.unwrap_or_default();
     group.protocol_type = listing.protocol_type;
@@ -74,32 +103,14 @@ pub(super) async fn find(client: &mut Client, name: &str) -> anyhow::Result<Opti
     Ok(Some(group))
 }
 
-async fn lag(client: &mut Client, group: &GroupDescription) -> anyhow::Result<GroupLag> {
-    let committed = client.committed_offsets(&group.group).await.map_err(failure)?;
+async fn lag(client: &mut Client, group: GroupDescription) -> Result<GroupLag, ClientError> {
+    let committed = client.committed_offsets(&group.group).await?;
     let owned = group.members.iter().flat_map(|member| member.assignment.keys());
     let names: BTreeSet<&String> = committed.keys().map(|(topic, _)| topic).chain(owned).collect();
-    let topics = existing(client, names).await?;
-    let ends = client.list_offsets_of(&topics, LATEST).await.map_err(failure)?;
-    Ok(GroupLag::new(group, &committed, &ends))
-}
-
-/// Those of the topics that there still are: offsets may outlive their topic.
-async fn existing(client: &mut Client, names: BTreeSet<&String>) -> anyhow::Result<Vec<Topic>> {
-    let names: Vec<String> = names.into_iter().cloned().collect();
-    let gone = |error: &ClientError| error.code() == Some(ErrorCode::UnknownTopicOrPartition);
-    match client.topics(Some(&names)).await {
-        Err(error) if gone(&error) => {
-            let mut topics = Vec::new();
-            for name in names {
-                match client.topics(Some(&[name])).await {
-                    Err(error) if gone(&error) => {}
-                    found => topics.extend(found.map_err(failure)?),
-                }
-            }
-            Ok(topics)
-        }
-        found => found.map_err(failure),
-    }
+    // Offsets may outlive their topic.
+    let topics = client.existing_topics(&names.into_iter().cloned().collect::<Vec<_>>()).await?;
+    let ends = client.list_offsets_of(&topics, LATEST).await?;
+    Ok(GroupLag::new(&group, &committed, &ends))
 }
 
 pub(super) fn dash<T: ToString>(value: Option<T>) -> String {
@@ -111,7 +122,7 @@ fn render_lag(lag: &GroupLag, verbose: bool) -> String {
     let mut text = format!(
         "Group {}: {}, {members}, total lag {} in {}",
         plain(&lag.group),
-        lag.state,
+        plain(&lag.state),
         lag.total_lag,
         count(lag.partitions.len(), "partition")
     );
@@ -180,12 +191,20 @@ impl From<GroupDescription> for GroupState {
     }
 }
 
-impl GroupState {
-    /// Asks Kohort's admin listener for what Kafka's protocol cannot say. Without it there is still much to show.
-    async fn identify(&mut self, admin: &AdminArgs) {
-        match events::fetch(&self.group, admin, "find the group's id").await {
-            Ok(known) => (self.id, self.rrl) = (Some(known.id.to_string()), Some(known.rrl)),
-            Err(error) => note(&format!("{error:#}")),
+/// Asks Kohort's admin listener for what Kafka's protocol cannot say. Without it there is still much to show.
+async fn identify(groups: &mut [GroupState], admin: &AdminArgs) {
+    let mut told = None;
+    for group in groups {
+        match events::fetch(&group.group, admin, "find the group's id").await {
+            Ok(known) => (group.id, group.rrl) = (Some(known.id.to_string()), Some(known.rrl)),
+            Err(error) => {
+                // A listener that is not there is not there for any of them.
+                let reason = format!("{error:#}");
+                if told.as_ref() != Some(&reason) {
+                    note(&reason);
+                }
+                told = Some(reason);
+            }
         }
     }
 }

@@ -71,7 +71,7 @@ fn because(cause: &Cause, who: Option<&Culprit>) -> String {
     match cause {
         Cause::MemberJoined { reason } => format!("{member} joined{}", said(reason.as_deref())),
         Cause::MemberLeft { reason } => format!("{member} left{}", said(reason.as_deref())),
-        Cause::MemberRemoved { reason } => format!("{member} was removed{}", said(reason.as_deref())),
+        Cause::MemberRemoved { reason } => format!("{}{}", removed(who), said(reason.as_deref())),
         Cause::SessionExpired => format!("{member} was silent for its session timeout"),
         Cause::SyncMissed => format!("{member} did not come for its assignment in time"),
         Cause::SubscriptionChanged { reason } => {
@@ -88,8 +88,21 @@ fn because(cause: &Cause, who: Option<&Culprit>) -> String {
 fn member(who: &Culprit) -> String {
     let instance =
         who.instance.as_ref().map(|name| format!("instance {}, ", plain(name))).unwrap_or_default();
-    let host = who.host.trim_start_matches('/');
-    format!("{} ({instance}client {}, {})", plain(&who.member), plain(&who.client_id), plain(host))
+    let Culprit { member, client_id, .. } = who;
+    format!("{} ({instance}client {}, {})", plain(member), plain(client_id), host(who))
+}
+
+/// Of somebody who was removed the client and the host are those of whoever did it.
+fn removed(who: Option<&Culprit>) -> String {
+    let Some(who) = who else { return "a member was removed".to_owned() };
+    let instance =
+        who.instance.as_ref().map(|name| format!(" (instance {})", plain(name))).unwrap_or_default();
+    let Culprit { member, client_id, .. } = who;
+    format!("{}{instance} was removed by client {} at {}", plain(member), plain(client_id), host(who))
+}
+
+fn host(who: &Culprit) -> String {
+    plain(who.host.trim_start_matches('/'))
 }
 
 fn said(reason: Option<&str>) -> String {
@@ -163,6 +176,22 @@ mod tests {
               because the group was larger than group.max.size when it was loaded
               members 3 → 2, 1 partition moved
         "#]].assert_eq(&render(&told));
+    }
+
+    #[test]
+    fn who_removed_a_member_is_not_taken_for_the_member() {
+        let check = |event: &Event, expected: &str| {
+            assert_eq!(because(&event.cause, event.who.as_ref()), expected);
+        };
+        let mut removed =
+            event(Cause::MemberRemoved { reason: Some("moving house".into()) }, Outcome::Stable);
+        check(&removed, "c1-3f0a was removed by client c1 at 10.0.0.7: moving house");
+        let who = removed.who.as_mut().unwrap();
+        (who.instance, who.client_id) = (Some("pod-0".into()), "kohort\u{7}-cli".into());
+        removed.cause = Cause::MemberRemoved { reason: None };
+        check(&removed, "c1-3f0a (instance pod-0) was removed by client kohort\\u{7}-cli at 10.0.0.7");
+        removed.who = None;
+        check(&removed, "a member was removed");
     }
 
     #[test]

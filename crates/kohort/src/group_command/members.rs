@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use client::{GroupDescription, GroupMember};
+use client::{Client, GroupDescription, GroupMember};
 use serde::Serialize;
 
 use super::describe::dash;
+use crate::dial;
 use crate::output::{Table, count, plain};
 
 /// A group as `--members` shows it.
@@ -53,8 +54,8 @@ impl From<&GroupDescription> for GroupMembers {
 impl GroupMembers {
     pub(super) fn render(&self, verbose: bool) -> String {
         let members = self.members.as_deref();
-        let heading =
-            format!("Group {}: {}, {}\n", plain(&self.group), self.state, counted(members.map(<[_]>::len)));
+        let (group, state) = (plain(&self.group), plain(&self.state));
+        let heading = format!("Group {group}: {state}, {}\n", counted(members.map(<[_]>::len)));
         let Some(members @ [_, ..]) = members else { return heading };
         let statics = members.iter().any(|member| member.group_instance_id.is_some());
         let mut columns = vec!["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"];
@@ -97,6 +98,29 @@ impl Member {
         }
     }
 }
+
+/// The members of a group for a message that asks to stop them.
+pub(super) async fn members_of(client: &mut Client, group: &str) -> String {
+    match client.describe_group(group).await {
+        Ok(group) => who(&group),
+        Err(error) => format!("(unknown: {})", dial::describe(&error)),
+    }
+}
+
+/// The members of a group by name, as far as they are not too many.
+pub(super) fn who(group: &GroupDescription) -> String {
+    let name = |member: &GroupMember| format!("{} at {}", plain(&member.member_id), plain(&member.host));
+    let mut names: Vec<String> = group.members.iter().take(NAMED).map(name).collect();
+    match group.members.len().checked_sub(NAMED) {
+        Some(more) if more > 0 => names.push(format!("{more} more")),
+        _ if names.is_empty() => return "not shown by the broker".to_owned(),
+        _ => {}
+    }
+    names.join(", ")
+}
+
+/// More members than this are not named one by one.
+const NAMED: usize = 10;
 
 /// How many members there are, in words.
 pub(super) fn counted(members: Option<usize>) -> String {

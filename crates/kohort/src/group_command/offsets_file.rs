@@ -15,6 +15,13 @@ pub(crate) struct Line {
     pub(crate) offset: i64,
 }
 
+impl Line {
+    /// Whether it is for this group.
+    pub(crate) fn is_for(&self, group: &str) -> bool {
+        self.group.as_deref().is_none_or(|named| named == group)
+    }
+}
+
 /// Reads lines of `topic,partition,offset` or `group,topic,partition,offset`; the error names the line.
 pub(crate) fn read(text: &str) -> Result<Vec<Line>, String> {
     let mut lines = Vec::new();

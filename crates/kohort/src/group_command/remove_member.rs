@@ -6,14 +6,20 @@ use serde::Serialize;
 
 use super::{Problems, describe, no_such_group};
 use crate::cli::ClientArgs;
-use crate::dial::{self, connect, failure};
+use crate::dial::{connect, failure};
 use crate::failure::{Failure, Kind};
-use crate::output::{note, show};
+use crate::output::{note, plain, show};
 
-/// Those who are named by id or by instance.
+/// Those who are named by id or by instance, each once: nobody can leave twice.
 pub(super) fn named(members: Vec<String>, instances: Vec<String>) -> Vec<Leaver> {
+    let mut leavers = Vec::new();
     let members = members.into_iter().map(Leaver::Member);
-    members.chain(instances.into_iter().map(Leaver::Instance)).collect()
+    for leaver in members.chain(instances.into_iter().map(Leaver::Instance)) {
+        if !leavers.contains(&leaver) {
+            leavers.push(leaver);
+        }
+    }
+    leavers
 }
 
 /// What became of a member.
@@ -31,13 +37,13 @@ pub(super) async fn run(
     args: &ClientArgs,
 ) -> anyhow::Result<()> {
     let mut client = connect(args).await?;
-    let Some(found) = describe::find(&mut client, group).await? else {
+    let Some(found) = describe::find(&mut client, group).await.map_err(failure)? else {
         return Err(Failure::new(Kind::Absent, no_such_group(group)).into());
     };
     if whom.is_none() && found.member_count().is_none() {
         let message =
             format!("the broker does not show the members of group {group}; name them with --member");
-        return Err(Failure::new(Kind::Failed, message).into());
+        return Err(Failure::new(Kind::Failed, plain(&message)).into());
     }
     let everybody = || found.members.iter().map(|member| Leaver::Member(member.member_id.clone())).collect();
     let leavers = whom.unwrap_or_else(everybody);
@@ -58,15 +64,38 @@ pub(super) async fn run(
                 let message = format!(
                     "group {group} has no member {member}; `kohort group describe {group} --members` shows them"
                 );
-                problems.add(Kind::Absent, message);
+                problems.add(Kind::Absent, &message);
             }
-            Err(error) => {
-                problems.add(dial::kind(&error), format!("remove {member}: {}", dial::describe(&error)));
-            }
+            Err(error) => problems.add_error(&format!("remove {member}"), &error),
         }
     }
-    show(args.output.output, &outcomes, |outcomes| {
-        outcomes.iter().map(|outcome| format!("{}: {}\n", outcome.member, outcome.outcome)).collect()
-    })?;
+    show(args.output.output, &outcomes, |outcomes| render(outcomes))?;
     problems.into_result(&format!("some members of {group} cannot be removed"))
+}
+
+fn render(outcomes: &[Outcome]) -> String {
+    outcomes.iter().map(|it| format!("{}: {}\n", plain(&it.member), it.outcome)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_named_twice_is_removed_once() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let leavers = named(names(&["a", "b", "a"]), names(&["a", "a"]));
+        let expected = [
+            Leaver::Member("a".to_owned()),
+            Leaver::Member("b".to_owned()),
+            Leaver::Instance("a".to_owned()),
+        ];
+        assert_eq!(leavers, expected);
+    }
+
+    #[test]
+    fn names_of_members_leave_the_terminal_alone() {
+        let gone = Outcome { member: "a\u{1b}[2J".to_owned(), outcome: "removed" };
+        assert_eq!(render(&[gone]), "a\\u{1b}[2J: removed\n");
+    }
 }
