@@ -7,26 +7,26 @@
 mod admin;
 mod asking;
 mod comparing;
+mod flushing;
+mod loading;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use coordination::error_code::ErrorCode;
-use coordination::group::{
-    Caller, Effects, GroupRecord, GroupSettings, Minted, Room, Shard, Ticket, Timestamp,
-};
-use coordination::ids::{GroupId, OrgId, TopicId};
-use coordination::op;
+use coordination::group::{Caller, Effects, GroupSettings, Minted, Room, Shard, Ticket, Timestamp};
+use coordination::ids::{GroupId, TopicId};
 use coordination::reply::{self, Reply};
 
 use crate::checker::Checker;
-use crate::disk::{self, Disk, Entry, ReadOrder};
+use crate::counts::Counts;
+use crate::disk::{Batches, Disk, Split, Written};
 use crate::message::{Request, Response};
 use crate::random::Random;
 use crate::trace::Trace;
 
 use admin::{Forgetting, see_forgotten};
-use asking::{commit_offsets, fetch_all, fetch_offsets, now};
-use comparing::{check_same, check_usage};
+use asking::{commit_offsets, fetch_offsets, now};
+use comparing::{check_growth, check_same};
 
 pub use admin::Deed;
 
@@ -34,7 +34,16 @@ pub use admin::Deed;
 pub type Connection = u64;
 
 /// Changes what the machine hands out, to see whether anybody notices.
-pub type Tamper = Box<dyn FnMut(&mut Effects)>;
+pub type Tamper = Box<dyn FnMut(Handed<'_>)>;
+
+/// What the machine hands out.
+#[derive(Debug)]
+pub enum Handed<'a> {
+    /// Records, and answers to joins and syncs.
+    Effects(&'a mut Effects),
+    /// The answer to a request that never waits.
+    Answer(&'a mut Response),
+}
 
 /// What the broker wants of the world.
 #[derive(Debug)]
@@ -65,6 +74,8 @@ pub struct Context<'a> {
     pub random: &'a mut Random,
     /// Who watches.
     pub checker: &'a mut Checker,
+    /// What has happened how often.
+    pub counts: &'a mut Counts,
     /// Who writes it down.
     pub trace: &'a mut Trace,
     /// What the broker wants done.
@@ -74,9 +85,13 @@ pub struct Context<'a> {
 /// The broker.
 pub struct Broker {
     settings: GroupSettings,
+    /// What all groups together may take.
+    limits: Room,
     shards: Vec<Hosted>,
     pipelines: BTreeMap<Connection, Pipeline>,
     parked: BTreeMap<Ticket, Parked>,
+    /// What the machine has not answered, also of those who have hung up.
+    asked: BTreeMap<Ticket, Asked>,
     /// Tickets that the machine has answered, whoever was still there to hear it.
     answered: BTreeSet<Ticket>,
     next_ticket: u64,
@@ -98,8 +113,8 @@ struct Live {
     machine: Shard,
     /// Has seen only what is durable. It is what a crash would leave.
     durable_machine: Shard,
-    gathering: Vec<GroupRecord>,
-    flushing: Option<Vec<Vec<Entry>>>,
+    gathering: Vec<Written>,
+    flushing: Option<Batches>,
     emitted: u64,
     durable: u64,
     /// How many records the flush under way has.
@@ -115,6 +130,11 @@ struct Held {
     connection: Connection,
     slot: u64,
     response: Response,
+}
+
+struct Asked {
+    shard: usize,
+    request: Request,
 }
 
 struct Parked {
@@ -152,15 +172,18 @@ impl Broker {
     pub fn new(
         shards: usize,
         settings: GroupSettings,
+        limits: Room,
         topic_ids: BTreeMap<String, TopicId>,
         tamper: Option<Tamper>,
     ) -> Self {
         let hosted = || Hosted { life: 0, disk: Disk::default(), live: None };
         Self {
             settings,
+            limits,
             shards: (0..shards).map(|_| hosted()).collect(),
             pipelines: BTreeMap::new(),
             parked: BTreeMap::new(),
+            asked: BTreeMap::new(),
             answered: BTreeSet::new(),
             next_ticket: 0,
             next_slot: 0,
@@ -238,7 +261,7 @@ impl Broker {
             let slot = self.next_slot;
             self.next_slot += 1;
             pipeline.started.push_back(Slot { number: slot, request: request.clone(), response: None });
-            self.start(context, connection, slot, request)?;
+            self.start(context, connection, slot, &request)?;
         }
     }
 
@@ -247,59 +270,66 @@ impl Broker {
         context: &mut Context<'_>,
         connection: Connection,
         slot: u64,
-        request: Request,
+        request: &Request,
     ) -> Result<(), String> {
         let shard = self.shard_of(request.group());
         let pipeline = &self.pipelines[&connection];
         let (client_id, host) = (pipeline.client_id.clone(), pipeline.host.clone());
         let caller = Caller { client_id: &client_id, host: &host };
         let now = now(context.now);
+        let room = self.room();
         let Some(live) = &mut self.shards[shard].live else {
-            let response = match &request {
+            let response = match request {
                 Request::FindCoordinator => Response::Coordinator,
                 Request::Heartbeat(_) => Response::Heartbeat(reply::Heartbeat { error: None }),
                 _ => request.refusal(ErrorCode::CoordinatorLoadInProgress),
             };
             return self.respond(context, connection, slot, response);
         };
+        let before = live.machine.usage();
+        let is_empty = matches!(
+            live.machine.describe(request.group()).state,
+            reply::GroupState::Empty | reply::GroupState::Dead
+        );
         let mut effects = Effects::default();
-        let response = match request {
+        let mut split = Split::Anywhere;
+        let mut response = match request {
             Request::FindCoordinator => {
                 return self.respond(context, connection, slot, Response::Coordinator);
             }
-            Request::Heartbeat(op) => {
-                let reply = live.machine.handle_heartbeat(now, &op);
-                return self.respond(context, connection, slot, Response::Heartbeat(reply));
-            }
+            Request::Heartbeat(op) => Some(Response::Heartbeat(live.machine.handle_heartbeat(now, op))),
             Request::Join(op) => {
-                let ticket = Ticket(self.next_ticket);
                 let minted = Minted {
                     member: context.random.bits(),
                     group: GroupId::from_u128(context.random.bits() >> 1),
                 };
-                live.machine.handle_join(now, ticket, &op, caller, minted, Room::UNLIMITED, &mut effects);
-                self.park(context.now, shard, connection, slot);
+                let ticket = Ticket(self.next_ticket);
+                live.machine.handle_join(now, ticket, op, caller, minted, room, &mut effects);
                 None
             }
             Request::Sync(op) => {
-                live.machine.handle_sync(now, Ticket(self.next_ticket), &op, Room::UNLIMITED, &mut effects);
-                self.park(context.now, shard, connection, slot);
+                live.machine.handle_sync(now, Ticket(self.next_ticket), op, room, &mut effects);
                 None
             }
             Request::Leave(op) => {
-                Some(Response::Leave(live.machine.handle_leave(now, &op, caller, &mut effects)))
+                Some(Response::Leave(live.machine.handle_leave(now, op, caller, &mut effects)))
             }
             Request::Commit(commit) => {
+                split = Split::Never;
                 let minted = GroupId::from_u128(context.random.bits() >> 1);
-                let error =
-                    commit_offsets(&mut live.machine, now, &commit, &self.topic_ids, minted, &mut effects)?;
-                if error.is_none() {
-                    context.checker.see_commit(context.now, &commit)?;
-                }
-                Some(Response::Commit(error))
+                let topic_ids = &self.topic_ids;
+                Some(Response::Commit(commit_offsets(
+                    &mut live.machine,
+                    now,
+                    commit,
+                    topic_ids,
+                    minted,
+                    room,
+                    &mut effects,
+                )?))
             }
             Request::Fetch(fetch) => {
-                let found = fetch_offsets(&live.machine, &fetch);
+                let found = fetch_offsets(&live.machine, fetch);
                 for partition in &fetch.partitions {
                     let found = found.iter().find(|it| it.partition == *partition);
                     context.checker.check_offset(&fetch.group, partition, found)?;
@@ -307,16 +337,62 @@ impl Broker {
                 Some(Response::Fetch(Ok(found)))
             }
         };
-        self.take_up(context, shard, &mut effects, Forgetting::Nothing)?;
+        if !matches!(request, Request::Leave(_)) {
+            check_growth(before, live.machine.usage(), room)?;
+        }
+        if let Some(response) = &mut response {
+            if let Some(tamper) = &mut self.tamper {
+                tamper(Handed::Answer(response));
+            }
+            context.checker.see_answer(context.now, request, response)?;
+            if let (Request::Commit(commit), Response::Commit(None)) = (request, &*response) {
+                if commit.generation < 0 && !is_empty {
+                    return Err(format!("{commit:?} of no member is accepted although there are members"));
+                }
+                let waits = self.waits(&commit.group, &commit.member_id);
+                context.checker.see_commit(context.now, commit, waits)?;
+            }
+        } else {
+            self.park(context.now, shard, connection, slot, request.clone());
+        }
+        let at_once = matches!(request, Request::Heartbeat(_));
+        if !at_once {
+            self.take_up(context, shard, &mut effects, Forgetting::Nothing, split)?;
+        }
         match response {
+            Some(response) if at_once => self.respond(context, connection, slot, response),
             Some(response) => self.hold(context, shard, connection, slot, response),
             None => Ok(()),
         }
     }
 
-    fn park(&mut self, now: u64, shard: usize, connection: Connection, slot: u64) {
-        self.parked.insert(Ticket(self.next_ticket), Parked { shard, connection, slot, since: now });
+    /// Whether the machine owes this member an answer to a join or a sync.
+    fn waits(&self, group: &str, member_id: &str) -> bool {
+        self.asked.values().any(|asked| asked.request.is_of(group, member_id))
+    }
+
+    /// What there is room for beside what all shards use.
+    fn room(&self) -> Room {
+        let live = self.shards.iter().filter_map(|hosted| hosted.live.as_ref());
+        let (groups, bytes) = live
+            .map(|live| live.machine.usage())
+            .fold((0, 0), |(groups, bytes), usage| (groups + usage.groups, bytes + usage.bytes));
+        Room {
+            groups: self.limits.groups.saturating_sub(groups),
+            bytes: self.limits.bytes.saturating_sub(bytes),
+        }
+    }
+
+    /// From now on there is room for everything.
+    pub fn lift_limits(&mut self) {
+        self.limits = Room::UNLIMITED;
+    }
+
+    fn park(&mut self, now: u64, shard: usize, connection: Connection, slot: u64, request: Request) {
+        let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
+        self.parked.insert(ticket, Parked { shard, connection, slot, since: now });
+        self.asked.insert(ticket, Asked { shard, request });
     }
 
     /// Gathers what the machine has emitted, holds its replies back until that is durable, and starts a flush if
@@ -327,19 +403,22 @@ impl Broker {
         shard: usize,
         effects: &mut Effects,
         forgetting: Forgetting,
+        split: Split,
     ) -> Result<(), String> {
         let live = self.shards[shard].live.as_mut().expect("a step was made");
-        see_forgotten(context, &self.settings, &effects.records, forgetting)?;
+        see_forgotten(context, &self.settings, self.limits, &effects.records, forgetting)?;
         if let Some(tamper) = &mut self.tamper {
-            tamper(effects);
+            tamper(Handed::Effects(effects));
         }
         for record in &effects.records {
             context.trace.note(|| format!("     record {record:?}"));
         }
         live.emitted += effects.records.len() as u64;
-        live.gathering.append(&mut effects.records);
+        if !effects.records.is_empty() {
+            live.gathering.push(Written { records: std::mem::take(&mut effects.records), split });
+        }
         if live.flushing.is_none() && !live.gathering.is_empty() {
-            context.outputs.push(Output::Flush(self.start_flush(shard)));
+            self.start_flush(context, shard);
         }
         self.note_deadline(context, shard)?;
         for (ticket, reply) in std::mem::take(&mut effects.replies) {
@@ -350,6 +429,9 @@ impl Broker {
             };
             if ticket.0 >= self.next_ticket {
                 return Err(format!("{ticket:?} is answered before it was given out"));
+            }
+            if let Some(asked) = self.asked.remove(&ticket) {
+                context.checker.see_answer(context.now, &asked.request, &response)?;
             }
             match self.parked.remove(&ticket) {
                 Some(parked) if parked.shard == shard => {
@@ -365,32 +447,6 @@ impl Broker {
             self.answered.insert(ticket);
         }
         self.check_shard(context, shard)
-    }
-
-    fn start_flush(&mut self, shard: usize) -> Place {
-        let hosted = &mut self.shards[shard];
-        let live = hosted.live.as_mut().expect("there is something to write");
-        let records = std::mem::take(&mut live.gathering);
-        live.under_way = records.len() as u64;
-        live.flushing = Some(disk::batches(&records));
-        Place { shard, life: hosted.life }
-    }
-
-    /// A reply is ready. It leaves once everything that the shard has emitted is durable.
-    fn hold(
-        &mut self,
-        context: &mut Context<'_>,
-        shard: usize,
-        connection: Connection,
-        slot: u64,
-        response: Response,
-    ) -> Result<(), String> {
-        let live = self.shards[shard].live.as_mut().expect("a step was made");
-        if live.durable < live.emitted {
-            live.held.push_back(Held { until: live.emitted, connection, slot, response });
-            return Ok(());
-        }
-        self.respond(context, connection, slot, response)
     }
 
     /// A reply leaves, or waits for those before it on its connection.
@@ -415,224 +471,11 @@ impl Broker {
         {
             let response = response.expect("it was just found");
             context.checker.see_reply(&request, &response)?;
+            context.counts.fenced += u64::from(response.is_fenced());
+            context.counts.no_room += u64::from(response.error() == Some(ErrorCode::PolicyViolation));
             context.outputs.push(Output::Send(connection, response));
         }
         self.start_waiting(context, connection)
-    }
-
-    /// The disk is done with a flush.
-    pub fn handle_flushed(
-        &mut self,
-        context: &mut Context<'_>,
-        place: Place,
-        outcome: Outcome,
-    ) -> Result<(), String> {
-        let Place { shard, life } = place;
-        let hosted = &mut self.shards[shard];
-        let Some(live) = hosted.live.as_mut().filter(|_| hosted.life == life) else { return Ok(()) };
-        let batches = live.flushing.take().expect("a flush is under way");
-        if outcome == Outcome::Failed {
-            context.trace.note(|| format!("     the disk refuses a flush of shard {shard}"));
-            // The two logs fail separately: any of the batches may be there, but not all.
-            let refused = context.random.index(batches.len());
-            for (at, batch) in batches.iter().enumerate() {
-                if at != refused && context.random.per_mille(500) {
-                    hosted.disk.append(batch);
-                }
-            }
-            return self.drop_shard(context, shard);
-        }
-        for entry in batches.iter().flatten() {
-            live.durable_machine.apply(&entry.decode()?);
-        }
-        for batch in &batches {
-            hosted.disk.append(batch);
-        }
-        live.durable += live.under_way;
-        live.under_way = 0;
-        let durable = live.durable;
-        if !live.gathering.is_empty() {
-            context.outputs.push(Output::Flush(self.start_flush(shard)));
-        }
-        self.check_shard(context, shard)?;
-        loop {
-            let Some(live) = &mut self.shards[shard].live else { return Ok(()) };
-            let Some(held) = live.held.pop_front_if(|it| it.until <= durable) else { return Ok(()) };
-            self.respond(context, held.connection, held.slot, held.response)?;
-        }
-    }
-
-    /// Memory is ahead of the log: it is dropped, and everybody who waits is told to come back.
-    fn drop_shard(&mut self, context: &mut Context<'_>, shard: usize) -> Result<(), String> {
-        let live = self.shards[shard].live.take().expect("it was live");
-        let mut refused: Vec<(Connection, u64)> =
-            live.held.into_iter().map(|it| (it.connection, it.slot)).collect();
-        self.parked.retain(|_, parked| {
-            let stays = parked.shard != shard;
-            if !stays {
-                refused.push((parked.connection, parked.slot));
-            }
-            stays
-        });
-        for (connection, slot) in refused {
-            let Some(pipeline) = self.pipelines.get(&connection) else { continue };
-            let Some(place) = pipeline.started.iter().find(|it| it.number == slot) else { continue };
-            let response = place.request.refusal(ErrorCode::NotCoordinator);
-            self.respond(context, connection, slot, response)?;
-        }
-        Ok(())
-    }
-
-    /// Power is cut: of what was under way a beginning is on the disk, and all connections are gone.
-    pub fn crash(&mut self, random: &mut Random) {
-        self.pipelines.clear();
-        self.parked.clear();
-        for hosted in &mut self.shards {
-            let Some(live) = hosted.live.take() else { continue };
-            let batches = live.flushing.unwrap_or_default();
-            let kept = random.index(batches.len() + 1);
-            for batch in &batches[..kept] {
-                hosted.disk.append(batch);
-            }
-        }
-    }
-
-    /// A shutdown in good order: everybody who is parked is told to come back, and all is written.
-    pub fn unload(&mut self, context: &mut Context<'_>) -> Result<(), String> {
-        for shard in 0..self.shards.len() {
-            let Some(live) = &mut self.shards[shard].live else { continue };
-            let mut effects = Effects::default();
-            live.machine.handle_unload(&mut effects);
-            live.is_unloaded = true;
-            self.take_up(context, shard, &mut effects, Forgetting::Nothing)?;
-            if let Some((ticket, _)) = self.parked.iter().find(|(_, parked)| parked.shard == shard) {
-                return Err(format!("{ticket:?} is still parked after the unload"));
-            }
-            loop {
-                let hosted = &self.shards[shard];
-                let place = Place { shard, life: hosted.life };
-                if hosted.live.as_ref().is_none_or(|live| live.flushing.is_none()) {
-                    break;
-                }
-                self.handle_flushed(context, place, Outcome::Durable)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Which shards have to be loaded.
-    pub fn unloaded(&self) -> Vec<usize> {
-        (0..self.shards.len()).filter(|at| self.shards[*at].live.is_none()).collect()
-    }
-
-    /// Reads a shard back from its disk and puts it to work.
-    pub fn load(&mut self, context: &mut Context<'_>, shard: usize) -> Result<(), String> {
-        if self.shards[shard].live.is_some() {
-            return Ok(());
-        }
-        let machine = self.read_back(shard, ReadOrder::Loaded)?;
-        context
-            .trace
-            .note(|| format!("     shard {shard} is loaded from {} records", self.shards[shard].disk.size()));
-        self.check_read_back(context, shard, &machine)?;
-        self.next_life += 1;
-        let hosted = &mut self.shards[shard];
-        hosted.life = self.next_life;
-        hosted.live = Some(Live {
-            machine,
-            durable_machine: Shard::new(OrgId::DEFAULT, self.settings.clone()),
-            gathering: Vec::new(),
-            flushing: None,
-            emitted: 0,
-            durable: 0,
-            under_way: 0,
-            held: VecDeque::new(),
-            deadline: None,
-            is_unloaded: false,
-        });
-        let durable_machine = self.read_back(shard, ReadOrder::Loaded)?;
-        let live = self.shards[shard].live.as_mut().expect("it was just put there");
-        live.durable_machine = durable_machine;
-        let mut effects = Effects::default();
-        live.machine.handle_loaded(now(context.now), &mut effects);
-        self.take_up(context, shard, &mut effects, Forgetting::Leftovers)
-    }
-
-    fn read_back(&self, shard: usize, order: ReadOrder) -> Result<Shard, String> {
-        let mut machine = Shard::new(OrgId::DEFAULT, self.settings.clone());
-        for record in self.shards[shard].disk.read(order)? {
-            machine.apply(&record);
-        }
-        Ok(machine)
-    }
-
-    /// Holds what came back against what was seen, and against other ways of reading the same logs.
-    fn check_read_back(
-        &mut self,
-        context: &mut Context<'_>,
-        shard: usize,
-        machine: &Shard,
-    ) -> Result<(), String> {
-        let again = self.read_back(shard, ReadOrder::OffsetsFirst)?;
-        check_same(machine, &again, || format!("shard {shard} read the other way round"))?;
-        if context.random.per_mille(300) {
-            self.shards[shard].disk.compact(context.random.per_mille(500));
-            let again = self.read_back(shard, ReadOrder::Loaded)?;
-            check_same(machine, &again, || format!("shard {shard} after compaction"))?;
-        }
-        self.check_still_members(context, shard)?;
-        let groups: Vec<String> = context.checker.groups().map(str::to_owned).collect();
-        for group in groups.iter().filter(|group| self.shard_of(group) == shard) {
-            let found = fetch_all(machine, group);
-            context.checker.check_restored(group, &found)?;
-            let highest = machine.identity(group).map_or(0, |identity| identity.generation);
-            context.checker.check_highest(group, highest)?;
-        }
-        Ok(())
-    }
-
-    /// A restart is not noticed by members that heartbeat: those of the last stable generation are in it still.
-    fn check_still_members(&self, context: &mut Context<'_>, shard: usize) -> Result<(), String> {
-        let mut machine = self.read_back(shard, ReadOrder::Loaded)?;
-        machine.handle_loaded(now(context.now), &mut Effects::default());
-        for record in machine.durable() {
-            let GroupRecord::Group { group, value: Some(value) } = record else { continue };
-            if value.members.len() > self.settings.members_max {
-                continue;
-            }
-            for member in value.members {
-                let op = op::Heartbeat {
-                    group: group.to_string(),
-                    generation: value.generation,
-                    member_id: member.member_id,
-                    instance_id: member.instance_id,
-                };
-                context.checker.checks += 1;
-                if let Some(error) = machine.handle_heartbeat(now(context.now), &op).error {
-                    return Err(format!("{group}: after a restart {op:?} is answered {error}"));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Fails unless the machines' running count of bytes is what reading them back comes to. That holds when all
-    /// groups are at rest and every member offers the one protocol that is written down.
-    pub fn check_bytes(&self, at: u64) -> Result<(), String> {
-        for (shard, hosted) in self.shards.iter().enumerate() {
-            let Some(live) = hosted.live.as_ref().filter(|live| live.durable == live.emitted) else {
-                continue;
-            };
-            let mut read = self.read_back(shard, ReadOrder::Loaded)?;
-            // A group that has become too large would rebalance.
-            read.configure(GroupSettings { members_max: usize::MAX, ..self.settings.clone() });
-            read.handle_loaded(now(at), &mut Effects::default());
-            let (usage, counted) = (live.machine.usage(), read.usage());
-            if usage != counted {
-                return Err(format!("shard {shard} counts {usage:?} and holds {counted:?}"));
-            }
-        }
-        Ok(())
     }
 
     /// Does what is due.
@@ -651,7 +494,12 @@ impl Broker {
         {
             return Err(format!("a deadline at {} is left over at {}", at.as_millis(), context.now));
         }
-        self.take_up(context, shard, &mut effects, Forgetting::Nothing)
+        self.take_up(context, shard, &mut effects, Forgetting::Nothing, Split::Anywhere)?;
+        // After what was given out: a generation that began now has renewed all sessions.
+        let concerned = |group: &str| self.shard_of(group) == shard;
+        let waits = |group: &str, member_id: &str| self.waits(group, member_id);
+        context.counts.expired += context.checker.see_deadlines(context.now, concerned, waits);
+        Ok(())
     }
 
     fn note_deadline(&mut self, context: &mut Context<'_>, shard: usize) -> Result<(), String> {
@@ -672,7 +520,7 @@ impl Broker {
         };
         if live.durable == live.emitted {
             context.checker.checks += 1;
-            check_usage(&live.machine)?;
+            live.machine.assert_consistent();
             check_same(&live.machine, &live.durable_machine, || format!("shard {shard} read back"))?;
         }
         Ok(())
@@ -685,10 +533,5 @@ impl Broker {
             let slot = started.iter().find(|it| it.number == parked.slot)?;
             Some((&slot.request, parked.since))
         })
-    }
-
-    /// Whether all shards are at work.
-    pub fn is_loaded(&self) -> bool {
-        self.shards.iter().all(|it| it.live.is_some())
     }
 }

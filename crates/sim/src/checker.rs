@@ -1,14 +1,19 @@
 //! What must be true of every run, held against what is seen of it.
 //!
-//! The checker watches replies as they leave the broker and commits as they are accepted. It knows nothing of how
+//! The checker watches replies as the machine gives them and as they leave the broker, and commits as they are accepted. It knows nothing of how
 //! groups work inside, so it cannot make the same mistake twice.
+
+mod membership;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use coordination::error_code::ErrorCode;
 use coordination::{op, reply};
 
 use crate::consumer_protocol::{self, Partition};
 use crate::message::{Commit, Committed, Request, Response};
+
+use membership::{Given, Membership};
 
 /// What was seen, and what it forbids.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +30,7 @@ struct History {
     generations: BTreeMap<i32, Generation>,
     /// The highest generation in which an assignment was given out.
     assigned: i32,
+    membership: Membership,
     offsets: BTreeMap<Partition, Offsets>,
 }
 
@@ -37,6 +43,8 @@ struct Generation {
     members: Option<BTreeSet<Name>>,
     /// Who was told that it is in this generation.
     told: BTreeSet<Name>,
+    /// The same by their member ids, and those that the leader was told of.
+    ids: BTreeSet<String>,
     owners: BTreeMap<Partition, Name>,
 }
 
@@ -76,10 +84,94 @@ impl Checker {
         }
     }
 
+    /// The machine answers a request that was parked, or need not be. Its answer may still wait for the disk.
+    pub fn see_answer(&mut self, now: u64, request: &Request, response: &Response) -> Result<(), String> {
+        self.checks += 1;
+        let membership = &mut self.groups.entry(request.group().to_owned()).or_default().membership;
+        match (request, response) {
+            (Request::Join(op), Response::Join(reply)) => match &reply.result {
+                Ok(joined) => {
+                    let given = Given {
+                        generation: joined.generation,
+                        member_id: &reply.member_id,
+                        instance_id: op.instance_id.as_deref(),
+                        session_ms: u64::try_from(op.session_timeout_ms).unwrap_or(0),
+                    };
+                    membership.see_given(now, given);
+                    for member in &joined.members {
+                        membership.see_listed(joined.generation, &member.member_id);
+                    }
+                }
+                Err(ErrorCode::GroupMaxSizeReached) => {
+                    membership.see_gone(&op.member_id, "there was no room for it");
+                }
+                Err(_) => membership.see_alive(now, &op.member_id),
+            },
+            (Request::Sync(op), Response::Sync(reply)) => {
+                if reply.result.is_ok() {
+                    check_member("an assignment", op, membership.check(op.generation, &op.member_id))?;
+                }
+                membership.see_alive(now, &op.member_id);
+            }
+            (Request::Heartbeat(op), Response::Heartbeat(reply)) => match reply.error {
+                None => {
+                    check_member("a heartbeat", op, membership.check(op.generation, &op.member_id))?;
+                    membership.see_alive(now, &op.member_id);
+                }
+                Some(ErrorCode::RebalanceInProgress) => membership.see_alive(now, &op.member_id),
+                Some(_) => {}
+            },
+            // There is no room for what it commits, but it is there.
+            (Request::Commit(commit), Response::Commit(Some(ErrorCode::PolicyViolation))) => {
+                membership.see_alive(now, &commit.member_id);
+            }
+            (Request::Leave(op), Response::Leave(reply::LeaveGroup { result: Ok(left) })) => {
+                for (leaving, _) in op.members.iter().zip(left).filter(|(_, left)| left.error.is_none()) {
+                    match &leaving.instance_id {
+                        Some(instance) if leaving.member_id.is_empty() => membership.see_name_gone(instance),
+                        _ => membership.see_gone(&leaving.member_id, "it has left"),
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The machine has done what was due in these groups. `waits` says whether a member has a request parked there. Says
+    /// how many members of current generations were silent for too long.
+    pub fn see_deadlines(
+        &mut self,
+        now: u64,
+        concerned: impl Fn(&str) -> bool,
+        waits: impl Fn(&str, &str) -> bool,
+    ) -> u64 {
+        let groups = self.groups.iter_mut().filter(|(group, _)| concerned(group));
+        groups.map(|(group, history)| history.membership.see_deadlines(now, |id| waits(group, id))).sum()
+    }
+
+    /// All that these groups have emitted is on the disk.
+    pub fn see_durable(&mut self, concerned: impl Fn(&str) -> bool) {
+        for (_, history) in self.groups.iter_mut().filter(|(group, _)| concerned(group)) {
+            history.membership.see_durable();
+        }
+    }
+
+    /// The broker has read this group back and works on with what it found.
+    pub fn see_restored(&mut self, now: u64, group: &str) {
+        if let Some(history) = self.groups.get_mut(group) {
+            let told = history.generations.iter().map(|(number, generation)| (*number, &generation.ids));
+            history.membership.see_restored(now, history.assigned, told);
+        }
+    }
+
     fn see_join(&mut self, op: &op::JoinGroup, reply: &reply::JoinGroup) -> Result<(), String> {
         let Ok(joined) = &reply.result else { return Ok(()) };
         let history = self.groups.entry(op.group.clone()).or_default();
         let number = joined.generation;
+        if history.membership.has_ended(number, &reply.member_id) {
+            return Ok(());
+        }
         let highest = history.generations.last_key_value().map_or(0, |(number, _)| *number);
         if !history.generations.contains_key(&number) && number <= highest {
             return Err(format!(
@@ -89,6 +181,11 @@ impl Checker {
         }
         let generation = history.generations.entry(number).or_default();
         generation.told.insert(name(&reply.member_id, op.instance_id.as_deref()));
+        generation.ids.insert(reply.member_id.clone());
+        generation.ids.extend(joined.members.iter().map(|it| it.member_id.clone()));
+        if number == history.assigned {
+            history.membership.see_replaced(&reply.member_id, op.instance_id.as_deref());
+        }
         if reply.member_id == joined.leader && joined.members.is_empty() {
             return Err(format!("{}: the leader of generation {number} is told of no members", op.group));
         }
@@ -120,6 +217,9 @@ impl Checker {
     fn see_sync(&mut self, op: &op::SyncGroup, reply: &reply::SyncGroup) -> Result<(), String> {
         let Ok(synced) = &reply.result else { return Ok(()) };
         let history = self.groups.entry(op.group.clone()).or_default();
+        if history.membership.has_ended(op.generation, &op.member_id) {
+            return Ok(());
+        }
         let Some(generation) = history.generations.get_mut(&op.generation) else {
             return Err(format!(
                 "{}: an assignment in generation {}, which nobody was given",
@@ -147,8 +247,9 @@ impl Checker {
         Ok(())
     }
 
-    /// The broker has accepted a commit; its reply may still wait.
-    pub fn see_commit(&mut self, now: u64, commit: &Commit) -> Result<(), String> {
+    /// The broker has accepted a commit; its reply may still wait. As in Kafka a member that `waits` in its first join may
+    /// commit in the generation that is ending.
+    pub fn see_commit(&mut self, now: u64, commit: &Commit, waits: bool) -> Result<(), String> {
         self.checks += 1;
         let history = self.groups.entry(commit.group.clone()).or_default();
         if commit.generation >= 0 && commit.generation < history.assigned {
@@ -156,6 +257,14 @@ impl Checker {
                 "{}: a commit of generation {} is accepted although generation {} has assignments",
                 commit.group, commit.generation, history.assigned
             ));
+        }
+        if commit.generation >= 0 {
+            let membership = &mut history.membership;
+            if waits {
+                membership.see_listed(commit.generation, &commit.member_id);
+            }
+            check_member("a commit", commit, membership.check(commit.generation, &commit.member_id))?;
+            membership.see_alive(now, &commit.member_id);
         }
         for it in &commit.offsets {
             let entry = Entry {
@@ -197,6 +306,7 @@ impl Checker {
         if let Some(history) = self.groups.get_mut(group) {
             history.generations.clear();
             history.assigned = 0;
+            history.membership.see_removed();
         }
     }
 
@@ -288,6 +398,11 @@ impl Offsets {
     }
 }
 
+/// Says who was taken for a member although it is none.
+fn check_member(what: &str, asked: &impl std::fmt::Debug, checked: Result<(), String>) -> Result<(), String> {
+    checked.map_err(|why| format!("{what} is accepted {why}: {asked:?}"))
+}
+
 fn name(member_id: &str, instance_id: Option<&str>) -> Name {
     instance_id.map_or_else(|| member_id.to_owned(), |id| format!("static {id}"))
 }
@@ -344,7 +459,9 @@ mod tests {
             skip_assignment: false,
         };
         let reply = reply::JoinGroup { member_id: member.to_owned(), result: Ok(joined) };
-        checker.see_reply(&Request::Join(op), &Response::Join(reply))
+        let (request, response) = (Request::Join(op), Response::Join(reply));
+        checker.see_answer(0, &request, &response)?;
+        checker.see_reply(&request, &response)
     }
 
     fn sync(checker: &mut Checker, member: &str, generation: i32, partition: i32) -> Result<(), String> {
@@ -367,8 +484,9 @@ mod tests {
     #[test]
     fn what_was_acknowledged_must_come_back_and_what_was_not_may() {
         let mut checker = Checker::default();
+        join(&mut checker, "m", 1, &["m"]).expect("it is the first");
         for (offset, metadata) in [(1, "a"), (2, "b"), (3, "c")] {
-            checker.see_commit(0, &commit(1, offset, metadata)).expect("it is current");
+            checker.see_commit(0, &commit(1, offset, metadata), false).expect("it is current");
         }
         let acknowledged = Request::Commit(commit(1, 2, "b"));
         checker.see_reply(&acknowledged, &Response::Commit(None)).expect("replies may leave");
@@ -405,9 +523,28 @@ mod tests {
     #[test]
     fn whoever_was_left_behind_cannot_commit() {
         let mut checker = Checker::default();
-        join(&mut checker, "a", 5, &["a"]).expect("it is the first");
-        sync(&mut checker, "a", 5, 0).expect("it is the only owner");
-        assert!(checker.see_commit(0, &commit(4, 1, "a")).is_err());
-        assert!(checker.see_commit(0, &commit(5, 1, "a")).is_ok());
+        join(&mut checker, "m", 4, &["m"]).expect("it is the first");
+        join(&mut checker, "m", 5, &["m"]).expect("it is the next");
+        sync(&mut checker, "m", 5, 0).expect("it is the only owner");
+        assert!(checker.see_commit(0, &commit(4, 1, "a"), false).is_err());
+        assert!(checker.see_commit(0, &commit(5, 1, "a"), false).is_ok());
+    }
+
+    #[test]
+    fn whoever_is_not_in_the_group_gets_no_heartbeat_accepted() {
+        let heartbeat = |checker: &mut Checker, member: &str, generation| {
+            let (group, member_id) = ("g".to_owned(), member.to_owned());
+            let op = op::Heartbeat { group, generation, member_id, instance_id: None };
+            let reply = reply::Heartbeat { error: None };
+            checker.see_answer(0, &Request::Heartbeat(op), &Response::Heartbeat(reply))
+        };
+        let mut checker = Checker::default();
+        join(&mut checker, "a", 2, &["a", "b"]).expect("it is the first");
+        assert!(heartbeat(&mut checker, "a", 2).is_ok());
+        assert!(heartbeat(&mut checker, "a", 1).is_err());
+        assert!(heartbeat(&mut checker, "b", 2).is_ok());
+        assert!(heartbeat(&mut checker, "c", 2).is_err());
+        join(&mut checker, "b", 3, &["b"]).expect("it is alone");
+        assert!(heartbeat(&mut checker, "a", 2).is_err());
     }
 }

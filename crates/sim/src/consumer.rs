@@ -152,6 +152,11 @@ impl Consumer {
         !matches!(self.phase, Phase::Down | Phase::Stopped(_) | Phase::Leaving)
     }
 
+    /// Whether it has its assignment and nothing has told it to join again.
+    pub fn is_at_rest(&self) -> bool {
+        self.phase == Phase::Stable && self.assigned && self.positions_known && !self.wants_rejoin
+    }
+
     /// Starts the process.
     pub fn start(&mut self, now: u64) {
         *self = Self::new(self.profile.clone());
@@ -204,6 +209,9 @@ impl Consumer {
 
     /// The application has finished what kept it busy.
     pub fn be_free(&mut self, now: u64) {
+        if let Phase::Pausing(at) = &mut self.phase {
+            *at = now.min(*at);
+        }
         if let Some((_, until)) = &mut self.busy {
             *until = now.min(*until);
         }

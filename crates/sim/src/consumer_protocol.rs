@@ -1,74 +1,44 @@
 //! What consumers tell each other through the group: subscriptions and assignments, as Kafka's consumer protocol
 //! writes them, and the two oldest ways of assigning.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
+use coordination::group::consumer_protocol;
 
 /// One partition of one topic.
 pub type Partition = (String, i32);
 
-/// A subscription as a member's metadata, version 0. `note` is the user data, which some assignors fill anew at
-/// each join.
+/// A subscription as a member's metadata. `note` is the user data, which some assignors fill anew at each join.
 pub fn encode_subscription(topics: &BTreeSet<String>, note: u64) -> Bytes {
-    let mut out = BytesMut::new();
-    out.put_i16(0);
-    put_count(&mut out, topics.len());
-    for topic in topics {
-        put_string(&mut out, topic);
-    }
-    if note == 0 {
-        out.put_i32(-1);
-    } else {
-        out.put_i32(8);
-        out.put_u64(note);
-    }
-    out.freeze()
+    let note = note.to_be_bytes();
+    let note = Some(note.as_slice()).filter(|note| note.iter().any(|byte| *byte != 0));
+    consumer_protocol::encode_subscription(topics.iter().map(String::as_str), note)
 }
 
 /// The topics of a subscription; `None` if it is not one.
 pub fn decode_subscription(bytes: &[u8]) -> Option<BTreeSet<String>> {
-    let mut rest = bytes;
-    take_i16(&mut rest)?;
-    let count = take_i32(&mut rest)?;
-    (0..count).map(|_| take_string(&mut rest)).collect()
+    let topics = consumer_protocol::subscribed_topics(bytes)?;
+    Some(topics.into_iter().map(Cow::into_owned).collect())
 }
 
-/// An assignment, version 0.
+/// An assignment.
 pub fn encode_assignment(partitions: &BTreeSet<Partition>) -> Bytes {
     let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
     for (topic, partition) in partitions {
         topics.entry(topic).or_default().push(*partition);
     }
-    let mut out = BytesMut::new();
-    out.put_i16(0);
-    put_count(&mut out, topics.len());
-    for (topic, partitions) in topics {
-        put_string(&mut out, topic);
-        put_count(&mut out, partitions.len());
-        for partition in partitions {
-            out.put_i32(partition);
-        }
-    }
-    out.put_i32(-1);
-    out.freeze()
+    consumer_protocol::encode_assignment(topics)
 }
 
 /// The partitions of an assignment. No bytes at all mean no partitions; `None` if it is not one.
 pub fn decode_assignment(bytes: &[u8]) -> Option<BTreeSet<Partition>> {
-    if bytes.is_empty() {
-        return Some(BTreeSet::new());
-    }
-    let mut rest = bytes;
-    take_i16(&mut rest)?;
-    let mut partitions = BTreeSet::new();
-    for _ in 0..take_i32(&mut rest)? {
-        let topic = take_string(&mut rest)?;
-        for _ in 0..take_i32(&mut rest)? {
-            partitions.insert((topic.clone(), take_i32(&mut rest)?));
-        }
-    }
-    Some(partitions)
+    let topics = consumer_protocol::assigned_partitions(bytes)?;
+    let each = topics.into_iter().flat_map(|(topic, partitions)| {
+        partitions.into_iter().map(move |partition| (topic.clone().into_owned(), partition))
+    });
+    Some(each.collect())
 }
 
 /// Deals the partitions of each topic to the members that want it: in ranges, or one by one for `roundrobin`.
@@ -99,34 +69,6 @@ pub fn assign(
         }
     }
     assigned
-}
-
-fn put_count(out: &mut BytesMut, count: usize) {
-    out.put_i32(i32::try_from(count).expect("a short list"));
-}
-
-fn put_string(out: &mut BytesMut, text: &str) {
-    out.put_i16(i16::try_from(text.len()).expect("a short name"));
-    out.put_slice(text.as_bytes());
-}
-
-fn take_i16(rest: &mut &[u8]) -> Option<i16> {
-    let (head, tail) = rest.split_first_chunk::<2>()?;
-    *rest = tail;
-    Some(i16::from_be_bytes(*head))
-}
-
-fn take_i32(rest: &mut &[u8]) -> Option<i32> {
-    let (head, tail) = rest.split_first_chunk::<4>()?;
-    *rest = tail;
-    Some(i32::from_be_bytes(*head))
-}
-
-fn take_string(rest: &mut &[u8]) -> Option<String> {
-    let length = usize::try_from(take_i16(rest)?).ok()?;
-    let (head, tail) = rest.split_at_checked(length)?;
-    *rest = tail;
-    String::from_utf8(head.to_vec()).ok()
 }
 
 #[cfg(test)]

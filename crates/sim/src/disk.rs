@@ -106,13 +106,89 @@ impl Entry {
     }
 }
 
-/// Puts the records of one flush into its batches, in the order in which the broker writes them: first what goes to
-/// `__kohort`, so that no generation is in the other log without being in this one. Each batch reaches the disk
-/// entirely or not at all.
-pub fn batches(records: &[GroupRecord]) -> Vec<Vec<Entry>> {
-    let entries: Vec<Entry> = records.iter().map(Entry::new).collect();
-    let (kohort, offsets): (Vec<_>, Vec<_>) = entries.into_iter().partition(|it| it.log == GroupLog::Kohort);
-    let mut batches = vec![kohort, offsets];
-    batches.retain(|batch| !batch.is_empty());
-    batches
+/// The records of one step, on their way to the disk.
+#[derive(Debug)]
+pub struct Written {
+    /// The records.
+    pub records: Vec<GroupRecord>,
+    /// Whether a crash may leave some of them.
+    pub split: Split,
+}
+
+/// Whether the records of one step have to be in one batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// They may be in several: each says something that is true without the others.
+    Anywhere,
+    /// Not where a client sent them together.
+    Never,
+}
+
+/// What one flush writes: batches for each log. Each batch reaches the disk entirely or not at all.
+#[derive(Debug, Default)]
+pub struct Batches {
+    kohort: Vec<Vec<Entry>>,
+    offsets: Vec<Vec<Entry>>,
+}
+
+impl Batches {
+    /// Puts the records of one flush into batches. `cut` says whether a batch is full after a record.
+    pub fn new(steps: &[Written], mut cut: impl FnMut() -> bool) -> Self {
+        let mut batches = Self::default();
+        for step in steps {
+            let mut logs = [false, false];
+            for record in &step.records {
+                let entry = Entry::new(record);
+                let (log, known) = match entry.log {
+                    GroupLog::Kohort => (&mut batches.kohort, &mut logs[0]),
+                    GroupLog::Offsets => (&mut batches.offsets, &mut logs[1]),
+                };
+                let may_cut = step.split == Split::Anywhere || !*known;
+                *known = true;
+                match log.last_mut() {
+                    Some(batch) if !may_cut || !cut() => batch.push(entry),
+                    Some(_) | None => log.push(vec![entry]),
+                }
+            }
+        }
+        batches
+    }
+
+    /// All batches in the order in which the broker writes them: first what goes to `__kohort`, so that no generation
+    /// is in the other log without being in this one.
+    pub fn iter(&self) -> impl Iterator<Item = &[Entry]> {
+        self.kohort.iter().chain(&self.offsets).map(Vec::as_slice)
+    }
+
+    /// How many batches there are for each log.
+    pub fn lengths(&self) -> [usize; 2] {
+        [self.kohort.len(), self.offsets.len()]
+    }
+
+    /// The first so many of each log.
+    pub fn beginnings(&self, lengths: [usize; 2]) -> impl Iterator<Item = &[Entry]> {
+        self.kohort.iter().take(lengths[0]).chain(self.offsets.iter().take(lengths[1])).map(Vec::as_slice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn tombstone(partition: i32) -> GroupRecord {
+        GroupRecord::Offset { group: Arc::from("g"), topic: Arc::from("t"), partition, value: None }
+    }
+
+    fn lengths(split: Split) -> Vec<usize> {
+        let one = || Written { records: vec![tombstone(0), tombstone(1)], split };
+        Batches::new(&[one(), one()], || true).iter().map(<[Entry]>::len).collect()
+    }
+
+    #[test]
+    fn what_was_sent_together_is_written_together() {
+        assert_eq!(lengths(Split::Anywhere), [1, 1, 1, 1]);
+        assert_eq!(lengths(Split::Never), [2, 2]);
+    }
 }

@@ -8,6 +8,7 @@ pub mod broker;
 pub mod checker;
 pub mod consumer;
 pub mod consumer_protocol;
+pub mod counts;
 pub mod disk;
 pub mod message;
 pub mod plan;

@@ -92,6 +92,15 @@ impl Request {
         }
     }
 
+    /// Whether it is a join or a sync of this member.
+    pub fn is_of(&self, group: &str, member_id: &str) -> bool {
+        match self {
+            Self::Join(op) => op.group == group && op.member_id == member_id,
+            Self::Sync(op) => op.group == group && op.member_id == member_id,
+            _ => false,
+        }
+    }
+
     /// Whether it takes effect at once, so that the next request of the connection need not wait for its reply.
     pub fn may_overlap(&self) -> bool {
         matches!(self, Self::Heartbeat(_) | Self::Commit(_))
@@ -160,6 +169,28 @@ impl Request {
 }
 
 impl Response {
+    /// What is wrong, if anything.
+    pub fn error(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Coordinator => None,
+            Self::Join(reply) => reply.result.as_ref().err().copied(),
+            Self::Sync(reply) => reply.result.as_ref().err().copied(),
+            Self::Heartbeat(reply) => reply.error,
+            Self::Leave(reply) => match &reply.result {
+                Ok(members) => members.iter().find_map(|it| it.error),
+                Err(error) => Some(*error),
+            },
+            Self::Commit(error) => *error,
+            Self::Fetch(found) => found.as_ref().err().copied(),
+        }
+    }
+
+    /// Whether somebody is told that it is not, or not any more, who it says it is.
+    pub fn is_fenced(&self) -> bool {
+        let fenced = [ErrorCode::UnknownMemberId, ErrorCode::IllegalGeneration, ErrorCode::FencedInstanceId];
+        self.error().is_some_and(|error| fenced.contains(&error))
+    }
+
     /// The answer in a few words, for a trace.
     pub fn summary(&self) -> String {
         match self {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use coordination::group::GroupSettings;
+use coordination::group::{GroupSettings, Room};
 use coordination::ids::TopicId;
 
 use crate::consumer::Profile;
@@ -16,6 +16,10 @@ pub struct Plan {
     pub shards: usize,
     /// How the broker is set up.
     pub settings: GroupSettings,
+    /// What all groups together may take.
+    pub limits: Room,
+    /// Whether there is room for everything once the faults stop.
+    pub lifts_limits: bool,
     /// The topics and how many partitions each has at first.
     pub topics: BTreeMap<String, i32>,
     /// The topics' ids.
@@ -64,6 +68,8 @@ impl Plan {
         Self {
             shards: 1 + random.index(2),
             settings: plan_settings(random),
+            limits: plan_limits(random),
+            lifts_limits: random.per_mille(500),
             topics,
             topic_ids,
             groups,
@@ -82,6 +88,20 @@ fn plan_settings(random: &mut Random) -> GroupSettings {
         offsets_retention: Duration::from_secs(*random.pick(&[20, 604_800, 604_800])),
         ..GroupSettings::default()
     }
+}
+
+/// Mostly none; now and then so little that some of the members and offsets find no room.
+fn plan_limits(random: &mut Random) -> Room {
+    let mut limits = Room::UNLIMITED;
+    if random.per_mille(200) {
+        if random.per_mille(300) {
+            limits.groups = 1 + random.index(2);
+        }
+        if random.per_mille(800) {
+            limits.bytes = 1_500 + random.index(15_000);
+        }
+    }
+    limits
 }
 
 fn plan_faults(random: &mut Random) -> Faults {

@@ -12,6 +12,7 @@ use coordination::error_code::ErrorCode;
 use crate::broker::{Broker, Connection, Context, Outcome, Output, Place, Tamper};
 use crate::checker::Checker;
 use crate::consumer::{Action, Consumer, Phase, Surroundings};
+use crate::counts::Counts;
 use crate::message::{Request, Response};
 use crate::plan::{Faults, Plan};
 use crate::random::Random;
@@ -26,14 +27,14 @@ pub struct Summary {
     pub steps: u64,
     /// How many times something was held against a rule.
     pub checks: u64,
-    /// How often the broker went down.
-    pub restarts: u64,
-    /// How many flushes the disk refused.
-    pub refusals: u64,
+    /// What went wrong how often.
+    pub counts: Counts,
     /// How long the run took by its own clock.
     pub virtual_ms: u64,
-    /// How long the groups took to settle once the faults had stopped.
+    /// How long the slowest group took to settle once its last disturbance was over.
     pub settled_after_ms: u64,
+    /// The same as a part of what that group's own timeouts allow, of a thousand.
+    pub settled_per_mille: u64,
 }
 
 /// Why a run failed.
@@ -89,14 +90,15 @@ struct World {
     next_connection: Connection,
     everybody: Vec<Process>,
     topics: BTreeMap<String, i32>,
-    /// How many partitions each topic had at first: every leader knows of these.
-    first_topics: BTreeMap<String, i32>,
     groups: Vec<String>,
     commits: u64,
     calm_at: u64,
     faults: Faults,
-    /// Since when all groups have been settled.
-    settled_since: Option<u64>,
+    lifts_limits: bool,
+    /// Since when each group has been at rest; none while it is not.
+    settled_since: BTreeMap<String, u64>,
+    /// When something last came to each group from outside, after the faults had stopped.
+    disturbed_at: BTreeMap<String, u64>,
 }
 
 /// A consumer and what the world keeps of it.
@@ -144,19 +146,20 @@ impl World {
             trace,
             checker: Checker::default(),
             summary: Summary::default(),
-            broker: Broker::new(plan.shards, plan.settings, plan.topic_ids, tamper),
+            broker: Broker::new(plan.shards, plan.settings, plan.limits, plan.topic_ids, tamper),
             up: false,
             stalled_until: 0,
             links: BTreeMap::new(),
             next_connection: 0,
             everybody,
-            first_topics: plan.topics.clone(),
             topics: plan.topics,
             groups: plan.groups,
             commits: 0,
             calm_at: plan.calm_at,
             faults: plan.faults,
-            settled_since: None,
+            lifts_limits: plan.lifts_limits,
+            settled_since: BTreeMap::new(),
+            disturbed_at: BTreeMap::new(),
         }
     }
 
@@ -241,15 +244,16 @@ impl World {
                 }
             }
             Event::Started(at) => {
-                if self.everybody[at].consumer.phase == Phase::Down {
+                let phase = self.everybody[at].consumer.phase;
+                if matches!(phase, Phase::Down | Phase::Stopped(ErrorCode::PolicyViolation)) {
                     self.trace.note(|| format!("  c{at} starts"));
+                    self.disturb(&self.everybody[at].consumer.profile.group.clone());
                     self.with(at, Turn::Start)?;
                 }
             }
             Event::Flushed(place) => {
                 let refused = !self.is_calm() && self.random.per_mille(self.faults.refused);
                 let outcome = if refused { Outcome::Failed } else { Outcome::Durable };
-                self.summary.refusals += u64::from(refused);
                 self.with_broker(|broker, context| broker.handle_flushed(context, place, outcome))?;
                 self.load_what_is_not_loaded();
             }
@@ -269,6 +273,9 @@ impl World {
             Event::ShardLoads(shard) => {
                 if self.up {
                     self.with_broker(|broker, context| broker.load(context, shard))?;
+                    for group in self.groups.clone() {
+                        self.disturb(&group);
+                    }
                 }
             }
             Event::Chaos => self.chaos()?,
@@ -294,6 +301,7 @@ impl World {
             now: self.now,
             random: &mut self.random,
             checker: &mut self.checker,
+            counts: &mut self.summary.counts,
             trace: &mut self.trace,
             outputs: Vec::new(),
         };
@@ -327,6 +335,7 @@ impl World {
     /// Gives one consumer its turn and does what it then wants.
     fn with(&mut self, at: usize, turn: Turn) -> Result<(), String> {
         let mut actions = Vec::new();
+        let lived = self.everybody[at].consumer.lives();
         let consumer = &mut self.everybody[at].consumer;
         let mut around = Surroundings {
             now: self.now,
@@ -362,9 +371,15 @@ impl World {
                 Action::Send(request) => self.ask(at, request),
             }
         }
+        if lived && !self.everybody[at].consumer.lives() {
+            self.disturb(&self.everybody[at].consumer.profile.group.clone());
+        }
         let process = &mut self.everybody[at];
         if let Phase::Stopped(error) = process.consumer.phase
-            && !matches!(error, ErrorCode::FencedInstanceId | ErrorCode::GroupMaxSizeReached)
+            && !matches!(
+                error,
+                ErrorCode::FencedInstanceId | ErrorCode::GroupMaxSizeReached | ErrorCode::PolicyViolation
+            )
         {
             return Err(format!("c{at} is told {error}, which ends a real client"));
         }

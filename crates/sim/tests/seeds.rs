@@ -1,21 +1,20 @@
 //! A few seeds for every day. CI and people run many more with the binary.
 
-/// Seeds that once showed a fault.
-const FOUND: [u64; 2] = [
-    // A group that had only offsets lost them and crashed in mid-rebalance: its generations began anew.
-    36_798, 20_427,
-];
+use sim::counts::Counts;
 
 #[test]
-fn these_seeds_hold() {
-    for seed in (1..=30).chain(FOUND) {
-        if let Err(failure) = sim::run(seed, false, None) {
-            panic!(
+fn these_seeds_hold_and_meet_every_fault() {
+    let mut counts = Counts::default();
+    for seed in 1..=50 {
+        match sim::run(seed, false, None) {
+            Ok(summary) => counts.add(&summary.counts),
+            Err(failure) => panic!(
                 "seed {seed} fails after {} steps at {} ms: {}\nreplay it with: cargo run -p sim --release -- --seed {seed}",
                 failure.step, failure.at_ms, failure.message
-            );
+            ),
         }
     }
+    assert_eq!(counts.missing(), Vec::<&str>::new(), "{counts}");
 }
 
 #[test]

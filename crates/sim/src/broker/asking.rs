@@ -17,6 +17,7 @@ pub(super) fn commit_offsets(
     commit: &Commit,
     topic_ids: &BTreeMap<String, TopicId>,
     minted: GroupId,
+    room: Room,
     effects: &mut Effects,
 ) -> Result<Option<ErrorCode>, String> {
     let topics: Vec<Arc<str>> = commit.offsets.iter().map(|it| Arc::from(it.partition.0.as_str())).collect();
@@ -42,7 +43,7 @@ pub(super) fn commit_offsets(
         knows_missing_groups: true,
         offsets: &offsets,
     };
-    match machine.handle_commit(now, &asked, minted, Room::UNLIMITED, effects) {
+    match machine.handle_commit(now, &asked, minted, room, effects) {
         Ok(refused) if refused.is_empty() => Ok(None),
         Ok(refused) => Err(format!("some offsets of {commit:?} are refused: {refused:?}")),
         Err(error) => Ok(Some(error)),

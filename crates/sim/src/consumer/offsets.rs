@@ -74,7 +74,10 @@ impl Consumer {
             }
             (Phase::Leaving, _) => {}
             _ if !current => {}
-            (Phase::Committing, None | Some(ErrorCode::RebalanceInProgress)) if is_last => {
+            // An offset that finds no room is the application's trouble; its consumer goes on.
+            (Phase::Committing, None | Some(ErrorCode::RebalanceInProgress | ErrorCode::PolicyViolation))
+                if is_last =>
+            {
                 self.join(around, actions);
             }
             (Phase::Committing, Some(ErrorCode::CoordinatorLoadInProgress)) if is_last => {
@@ -83,7 +86,7 @@ impl Consumer {
             }
             (Phase::Committing, Some(ErrorCode::RebalanceInProgress)) => {}
             (Phase::Stable, Some(ErrorCode::RebalanceInProgress)) => self.wants_rejoin = true,
-            (_, None | Some(ErrorCode::CoordinatorLoadInProgress)) => {}
+            (_, None | Some(ErrorCode::CoordinatorLoadInProgress | ErrorCode::PolicyViolation)) => {}
             (Phase::Stable | Phase::Committing, Some(error)) => self.member_error(now, error, actions),
             _ => {}
         }

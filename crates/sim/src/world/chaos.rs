@@ -14,8 +14,7 @@ use super::{Event, Turn, World};
 impl World {
     pub(super) fn chaos(&mut self) -> Result<(), String> {
         if self.is_calm() {
-            self.calm_down();
-            return Ok(());
+            return self.calm_down();
         }
         let pause = self.random.between(1, self.faults.pause_ms);
         let until_calm = self.calm_at - self.now;
@@ -25,6 +24,7 @@ impl World {
         match self.random.between(0, 99) {
             0..=11 => {
                 self.trace.note(|| format!("  c{at} crashes"));
+                self.summary.counts.consumer_crashes += u64::from(self.everybody[at].consumer.lives());
                 self.everybody[at].consumer.crash();
                 self.hang_up(at);
                 self.come_back(at);
@@ -78,6 +78,7 @@ impl World {
             91..=95 => {
                 if let Some(connection) = self.everybody[at].link {
                     self.trace.note(|| format!("  c{at} is disconnected"));
+                    self.summary.counts.cut += 1;
                     self.after(0, Event::ConsumerSeesClosed(connection));
                     self.after(2, Event::BrokerSeesClosed(connection));
                 }
@@ -95,14 +96,15 @@ impl World {
     }
 
     pub(super) fn broker_ends(&mut self) -> Result<(), String> {
-        self.summary.restarts += 1;
         if self.random.per_mille(300) && self.stalled_until <= self.now {
             self.trace.note(|| "broker shuts down".to_owned());
+            self.summary.counts.shutdowns += 1;
             self.with_broker(|broker, context| broker.unload(context))?;
         } else {
             self.trace.note(|| "broker crashes".to_owned());
+            self.summary.counts.crashes += 1;
         }
-        self.broker.crash(&mut self.random);
+        self.broker.crash(&mut self.random, &mut self.summary.counts);
         self.up = false;
         self.stalled_until = 0;
         for at in 0..self.everybody.len() {
@@ -204,14 +206,19 @@ impl World {
     }
 
     /// The faults are over: nobody is busy any more, everybody is started, and all shall settle.
-    pub(super) fn calm_down(&mut self) {
+    pub(super) fn calm_down(&mut self) -> Result<(), String> {
         self.trace.note(|| "calm".to_owned());
+        if self.lifts_limits {
+            self.broker.lift_limits();
+        }
         for at in 0..self.everybody.len() {
             self.everybody[at].consumer.be_free(self.now);
+            self.with(at, Turn::Nothing)?;
             if self.random.per_mille(700) {
                 self.after(0, Event::Started(at));
             }
         }
         self.after(0, Event::Look);
+        Ok(())
     }
 }

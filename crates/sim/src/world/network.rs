@@ -47,11 +47,15 @@ impl World {
             return Ok(());
         }
         self.trace.note(|| format!("broker <- {} {}", self.links[&connection].who(), request.summary()));
+        if self.links[&connection].owner.is_none() {
+            self.disturb(request.group());
+        }
         self.with_broker(|broker, context| broker.receive(context, connection, request))
     }
 
     pub(super) fn delay(&mut self) -> u64 {
         if !self.is_calm() && self.random.per_mille(self.faults.late) {
+            self.summary.counts.late += 1;
             self.random.between(10, 3_000)
         } else {
             self.random.between(0, 3)
@@ -61,12 +65,14 @@ impl World {
     /// Whether the next message of a connection, and all after it, are lost.
     pub(super) fn loses(&mut self, connection: Connection) -> bool {
         if self.links[&connection].lost {
+            self.summary.counts.lost += 1;
             return true;
         }
         if self.is_calm() || !self.random.per_mille(self.faults.lost) {
             return false;
         }
         self.trace.note(|| format!("     connection {connection} is lost"));
+        self.summary.counts.lost += 1;
         self.links.get_mut(&connection).expect("it was just looked at").lost = true;
         // Each end may or may not find out before it loses patience.
         if self.random.per_mille(600) {
@@ -97,6 +103,7 @@ impl World {
 
     /// Has a request arrive once more, later and by a way of its own, as after a client's own repetition.
     pub(super) fn double(&mut self, at: usize, request: &Request) {
+        self.summary.counts.doubled += 1;
         let mut request = request.clone();
         if let Request::Commit(commit) = &mut request {
             for it in &mut commit.offsets {
