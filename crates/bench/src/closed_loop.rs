@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::figure::{Doubt, DoubtKind};
 use crate::histogram::Histogram;
 use crate::lines::Lines;
 use crate::machine;
 use crate::process::{self, ServerProcess, thread_cpu};
+use crate::progress;
 
 /// How long nothing may come in before the run is given up.
 const STALLED_AFTER: Duration = Duration::from_secs(30);
@@ -64,15 +66,27 @@ pub(crate) struct Yield<W> {
 
 impl<W> Yield<W> {
     /// Why the figures may say more about something else than about the server, if so.
-    pub(crate) fn doubts(&self, pressure: Pressure) -> Vec<String> {
-        self.doubt_about_load(pressure).into_iter().chain(self.doubt_about_machine()).collect()
+    pub(crate) fn doubts(&self, about: &str, pressure: Pressure) -> Vec<Doubt> {
+        let load = self.doubt_about_load(pressure).map(|reason| Doubt {
+            about: about.to_owned(),
+            kind: DoubtKind::Load,
+            gravity: self.load_cores,
+            reason,
+        });
+        load.into_iter().chain(self.doubt_about_others(about)).collect()
     }
 
-    fn doubt_about_machine(&self) -> Option<String> {
+    /// Whether somebody else used the machine, which is all that can be wrong with one request at a time.
+    pub(crate) fn doubt_about_others(&self, about: &str) -> Option<Doubt> {
         let others = self.machine_cores? - self.load_cores - self.server_cores?;
         let cores = machine::cores();
-        (others > 0.25).then(|| {
-            format!("other processes took {others:.1} of {cores} cores meanwhile: rates and latencies are not the server's best")
+        (others > 0.25).then(|| Doubt {
+            about: about.to_owned(),
+            kind: DoubtKind::Others,
+            gravity: others,
+            reason: format!(
+                "other processes took {others:.1} of {cores} cores meanwhile; rates and latencies are not the server's best"
+            ),
         })
     }
 
@@ -88,12 +102,12 @@ impl<W> Yield<W> {
         let server = self.server_cores.unwrap_or(f64::INFINITY);
         if taken > threads * 0.95 && taken + server < cores * 0.95 {
             return Some(format!(
-                "the load took {taken:.2} cores on {threads} threads while the machine had time left: more --threads may show more"
+                "the load took {taken:.2} cores on {threads} threads while the machine had time left; more --threads may show more"
             ));
         }
         (taken > server).then(|| {
             format!(
-                "the load took {taken:.2} cores and the server {server:.2}: the load is more than its share"
+                "the load took {taken:.2} cores and the server {server:.2}; the load is more than its share"
             )
         })
     }
@@ -127,9 +141,10 @@ pub(crate) fn run<W: Work>(
         let running: Vec<_> = parts.into_iter().map(begin).collect();
         barrier.wait();
         let sample = || (Instant::now(), server.and_then(|server| server.cpu().ok()), process::machine_cpu());
-        thread::sleep(warmup);
+        let whole = warmup + duration;
+        progress::wait(warmup, Duration::ZERO, whole);
         let before = sample();
-        thread::sleep(duration);
+        progress::wait(duration, warmup, whole);
         let after = sample();
         let cores = |earlier: Option<Duration>, later: Option<Duration>| {
             let used = later?.saturating_sub(earlier?);

@@ -1,16 +1,18 @@
-//! Runs a scenario on one server or on several in turn.
+//! Runs a scenario on one server or on several in turn, once or for each value of a sweep.
 
-use std::io::{IsTerminal, Write as _};
+use std::io::Write as _;
 use std::net::SocketAddr;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::dialogue::resolve;
-use crate::figure::Outcome;
 use crate::machine::Machine;
 use crate::options::{Common, Format, Named};
 use crate::process::{ServerProcess, raise_open_files};
+use crate::progress;
 use crate::report::{Report, Series};
+use crate::scenario::Scenario;
+use crate::study::{Growth, Study};
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -44,49 +46,91 @@ impl Target {
         named.iter().map(target).collect()
     }
 
+    /// The same behind the echo, if that is wanted.
+    pub(crate) fn all_behind_echo(common: &Common, with_echo: bool) -> Result<Vec<Self>> {
+        let mut targets = Self::all(common)?;
+        if with_echo {
+            targets.insert(0, Self::echo());
+        }
+        Ok(targets)
+    }
+
     /// The echo, as one more target.
     pub(crate) fn echo() -> Self {
-        Self { name: "echo".to_owned(), place: Place::Echo }
+        Self { name: crate::echo::NAME.to_owned(), place: Place::Echo }
+    }
+
+    /// The server's address and process; the echo has no groups and no topics.
+    pub(crate) fn server(&self) -> Result<(SocketAddr, Option<ServerProcess>)> {
+        match self.place {
+            Place::Server(address, process) => Ok((address, process)),
+            Place::Echo => bail!("the echo only sends frames back"),
+        }
     }
 }
 
-/// Measures each target in turn as often as the options say, and shows the figures.
-pub(crate) fn run(
-    scenario: &'static str,
-    settings: Vec<(&'static str, String)>,
-    common: &Common,
-    targets: &[Target],
-    mut measure: impl FnMut(&Target) -> Result<Outcome>,
-) -> Result<()> {
+/// Measures as the options say and shows the figures.
+pub(crate) fn run(scenario: &mut dyn Scenario) -> Result<()> {
     raise_open_files();
+    let common = scenario.common().clone();
+    if common.progress {
+        progress::write_lines();
+    }
+    let outcome = measure_all(scenario, &common);
+    progress::end();
+    let study = outcome?;
+    let text = match common.output {
+        Format::Table => study.table(),
+        Format::Json => study.json()?,
+    };
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{}", text.trim_end()).context("show the figures")?;
+    match &common.report {
+        Some(file) => study.draw(file),
+        None => Ok(()),
+    }
+}
+
+fn measure_all(scenario: &mut dyn Scenario, common: &Common) -> Result<Study> {
+    let Some(sweep) = &common.sweep else {
+        return Ok(Study::Single(measure(scenario, common, "")?));
+    };
+    let mut runs = Vec::new();
+    for &value in &sweep.values {
+        let mut numbers = scenario.numbers();
+        let names: Vec<_> = numbers.iter().map(|(name, _)| *name).collect();
+        let number = numbers.iter_mut().find(|(name, _)| *name == sweep.name);
+        let Some((_, number)) = number else {
+            bail!(
+                "--sweep {}: here it can be {}",
+                sweep.name,
+                if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+            );
+        };
+        **number = value;
+        runs.push((value, measure(scenario, common, &format!(", {} {value}", sweep.name))?));
+    }
+    Ok(Study::Growth(Growth { name: sweep.name.clone(), runs }))
+}
+
+/// Measures each target in turn, as often as the options say.
+fn measure(scenario: &dyn Scenario, common: &Common, point: &str) -> Result<Report> {
+    let name = scenario.name();
+    let targets = scenario.targets()?;
     let repetitions = common.repetitions.unwrap_or(if targets.len() > 1 { 3 } else { 1 });
     let mut series: Vec<Series> = targets.iter().map(|target| Series::new(&target.name)).collect();
     for repetition in 1..=repetitions {
         for (target, series) in targets.iter().zip(&mut series) {
-            progress(&format!("{scenario}: {}, {repetition} of {repetitions}", target.name));
-            let outcome = measure(target).with_context(|| format!("{scenario} on {} failed", target.name))?;
-            series.add(outcome);
+            progress::stage(format!("{name}{point}: {}, {repetition} of {repetitions}", target.name));
+            let outcome = scenario.measure(target);
+            series.add(outcome.with_context(|| format!("{name}{point} on {} failed", target.name))?);
         }
     }
-    progress("");
-    let report = Report { scenario, settings, repetitions, machine: Machine::here(), series };
-    let text = match common.output {
-        Format::Table => report.table(),
-        Format::Json => report.json()?,
-    };
-    let mut stdout = std::io::stdout().lock();
-    writeln!(stdout, "{}", text.trim_end()).context("show the figures")
-}
-
-/// Says what is going on to a person who waits.
-pub(crate) fn progress(what: &str) {
-    let mut stderr = std::io::stderr().lock();
-    // Nobody is helped when the terminal is gone.
-    let _ = if stderr.is_terminal() {
-        write!(stderr, "\r\x1b[K{what}").and_then(|()| stderr.flush())
-    } else if what.is_empty() {
-        Ok(())
-    } else {
-        writeln!(stderr, "{what}")
-    };
+    Ok(Report {
+        scenario: name,
+        settings: scenario.settings(),
+        repetitions,
+        machine: Machine::here(),
+        series,
+    })
 }

@@ -1,7 +1,8 @@
 //! One connection on which requests are asked and answered one at a time: what prepares and checks a run.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::fmt;
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -38,6 +39,21 @@ pub(crate) struct Dialogue {
     stream: TcpStream,
     versions: Versions,
     next_correlation_id: i32,
+}
+
+/// Nobody answers at the address.
+#[derive(Debug)]
+pub struct Unreachable {
+    address: SocketAddr,
+    source: io::Error,
+}
+
+impl std::error::Error for Unreachable {}
+
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot reach a broker at {}; is one running there? ({})", self.address, self.source)
+    }
 }
 
 /// The versions that a server speaks, by API.
@@ -87,7 +103,7 @@ impl Dialogue {
     /// Connects and asks which versions the server speaks.
     pub(crate) fn open(address: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect_timeout(&address, PATIENCE)
-            .with_context(|| format!("connect to {address}"))?;
+            .map_err(|source| Unreachable { address, source })?;
         stream.set_nodelay(true).context("set up a connection")?;
         stream.set_read_timeout(Some(PATIENCE)).context("set up a connection")?;
         let mut dialogue = Self { stream, versions: Versions::default(), next_correlation_id: 0 };
@@ -127,8 +143,37 @@ impl Dialogue {
         Ok(response)
     }
 
+    /// Asks the same several times, with some in flight, and shows each answer to `judge`.
+    pub(crate) fn ask_repeatedly<R: RequestMessage>(
+        &mut self,
+        request: &R,
+        at_most: i16,
+        times: usize,
+        judge: fn(&R::Response) -> Result<()>,
+    ) -> Result<()> {
+        const IN_FLIGHT: usize = 8;
+        let version = self.versions.of(R::API, at_most)?;
+        let asking = || format!("ask {}", R::API.name());
+        let frame = encode_request(request, version, 0, Some(CLIENT_ID)).into_bytes();
+        for sent in 0..times + IN_FLIGHT {
+            if sent < times {
+                self.stream.write_all(&frame).with_context(asking)?;
+            }
+            if sent >= IN_FLIGHT {
+                let answer = self.receive().with_context(asking)?;
+                let (_, response) = decode_response::<R>(answer, version).with_context(asking)?;
+                judge(&response)?;
+            }
+        }
+        Ok(())
+    }
+
     fn exchange(&mut self, frame: &[u8]) -> Result<Bytes> {
         self.stream.write_all(frame)?;
+        self.receive()
+    }
+
+    fn receive(&mut self) -> Result<Bytes> {
         let mut size = [0; 4];
         self.stream.read_exact(&mut size)?;
         let size = u32::from_be_bytes(size) as usize;

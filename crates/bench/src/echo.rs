@@ -11,6 +11,9 @@ use crate::closed_loop::Work;
 use crate::lines::{Closed, Lines};
 use crate::template::Template;
 
+/// What the echo is called among targets.
+pub(crate) const NAME: &str = "echo";
+
 /// Starts a server for exactly `connections` connections and says where it listens; it ends when they do.
 pub(crate) fn start(connections: usize, threads: usize) -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen for echoes")?;

@@ -1,5 +1,6 @@
 //! What one run of a scenario on one server gives.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -9,10 +10,13 @@ use crate::closed_loop::{Pressure, Yield};
 /// One measured value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Figure {
+    /// Two spaces in front set a detail of the figure before it apart.
     pub(crate) name: String,
     pub(crate) unit: &'static str,
     pub(crate) better: Better,
     pub(crate) value: f64,
+    /// Whether it is worth a plot. Details and what is no aim are not, unless somebody says so.
+    pub(crate) plotted: bool,
 }
 
 /// Which way is better.
@@ -29,12 +33,58 @@ pub(crate) enum Better {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) figures: Vec<Figure>,
-    pub(crate) doubts: Vec<String>,
+    pub(crate) doubts: Vec<Doubt>,
+}
+
+/// What speaks against trusting figures. Of several about the same, the gravest is told.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Doubt {
+    /// Which figures, by what tells them from others.
+    pub(crate) about: String,
+    pub(crate) kind: DoubtKind,
+    /// The larger, the less the figures say.
+    pub(crate) gravity: f64,
+    pub(crate) reason: String,
+}
+
+/// Who disturbs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DoubtKind {
+    /// The load itself takes more than its share.
+    Load,
+    /// Others use the machine.
+    Others,
+}
+
+impl Doubt {
+    /// Adds the doubt, unless a graver one about the same is there.
+    pub(crate) fn join(self, doubts: &mut Vec<Self>) {
+        match doubts.iter_mut().find(|known| known.about == self.about && known.kind == self.kind) {
+            Some(known) if known.gravity >= self.gravity => {}
+            Some(known) => *known = self,
+            None => doubts.push(self),
+        }
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.about, self.reason)
+    }
 }
 
 impl Outcome {
-    pub(crate) fn add(&mut self, name: impl Into<String>, unit: &'static str, better: Better, value: f64) {
-        self.figures.push(Figure { name: name.into(), unit, better, value });
+    pub(crate) fn add(
+        &mut self,
+        name: impl Into<String>,
+        unit: &'static str,
+        better: Better,
+        value: f64,
+    ) -> &mut Figure {
+        let name = name.into();
+        let plotted = better != Better::Neither && !name.starts_with(' ');
+        self.figures.push(Figure { name, unit, better, value, plotted });
+        self.figures.last_mut().expect("a figure was just added")
     }
 
     /// Adds a count that explains the others.
@@ -44,8 +94,8 @@ impl Outcome {
     }
 
     /// Adds a time that should be short.
-    pub(crate) fn time(&mut self, name: impl Into<String>, value: Duration) {
-        self.add(name, "ms", Better::Lower, value.as_secs_f64() * 1e3);
+    pub(crate) fn time(&mut self, name: impl Into<String>, value: Duration) -> &mut Figure {
+        self.add(name, "ms", Better::Lower, value.as_secs_f64() * 1e3)
     }
 
     /// Adds memory that should be little.
@@ -59,7 +109,7 @@ impl Outcome {
         self.add(format!("{what} per second, {deep} in flight"), "/s", Better::Higher, gained.per_second);
         for (name, share) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)] {
             let latency = gained.latencies.percentile(share);
-            self.time(format!("  latency {name}, {deep} in flight"), latency);
+            self.time(format!("  latency {name}, {deep} in flight"), latency).plotted = name == "p99";
         }
         self.add(format!("  cores for the load, {deep} in flight"), "", Better::Neither, gained.load_cores);
         if let Some(cores) = gained.server_cores {
@@ -68,6 +118,6 @@ impl Outcome {
             let each = cores / gained.per_second * 1e6;
             self.add(format!("  server's time for each, {deep} in flight"), "µs", Better::Lower, each);
         }
-        self.doubts.extend(gained.doubts(pressure));
+        self.doubts.extend(gained.doubts(&format!("{deep} in flight"), pressure));
     }
 }

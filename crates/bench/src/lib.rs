@@ -2,7 +2,8 @@
 //!
 //! [`run`] carries out a [`Command`]: a scenario on one server, or on several in turn. A scenario prepares its state
 //! over a `Dialogue`, brings load through `closed_loop` or lets `members` live through rebalances, checks every
-//! reply, and gives an `Outcome` of figures; `compare` repeats it over targets and `report` shows it. A run in which
+//! reply, and gives an `Outcome` of figures. `compare` repeats it over targets and the values of a sweep into a
+//! `study` of `report`s, which is shown as a table or as JSON and drawn with [`plot`] for a `page`. A run in which
 //! any reply is wrong fails and gives no figures.
 //!
 //! The load must cost less than what it measures: one thread serves many connections ([`mio`]), requests are encoded
@@ -10,7 +11,6 @@
 
 mod closed_loop;
 mod compare;
-mod consumer_protocol;
 mod dialogue;
 mod duration;
 mod echo;
@@ -19,20 +19,43 @@ mod histogram;
 mod lines;
 mod machine;
 mod members;
+mod number;
 mod options;
+mod page;
+pub mod plot;
 mod process;
+mod progress;
 mod records;
 mod reply_check;
 mod report;
 mod scenario;
 mod server_command;
 mod statistics;
+mod study;
+mod svg;
 mod template;
 
 use clap::{Args, Subcommand};
 
+pub use dialogue::Unreachable;
+pub use machine::Machine;
+pub use process::ServerProcess;
+
+const EXAMPLES: &str = "\
+Examples:
+  kohort bench heartbeat --groups 1 --members 64 --duration 10s
+  kohort bench commit --compare kohort=127.0.0.1:9092,kafka=127.0.0.1:19092
+  kohort bench join --members 1000 -o json
+  kohort bench heartbeat --sweep members=1,10,100,1000 --report heartbeat.html
+  kohort bench start --bootstrap 127.0.0.1:19092 \\
+      --command 'kohort --listen 127.0.0.1:19092 --admin none --data-dir /tmp/empty'
+
+Topics and groups that a run needs are made on the server, under names that begin with `bench-`, and
+removed in the end. A run in which any reply is wrong fails and shows no figures.";
+
 /// Measures a Kafka-compatible server
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub struct Command {
     #[command(subcommand)]
     scenario: Scenario,
@@ -70,19 +93,20 @@ enum Scenario {
 
 /// Measures and shows the figures on standard output; fails when any reply was wrong.
 pub fn run(command: Command) -> anyhow::Result<()> {
-    match command.scenario {
-        Scenario::Echo(echo) => echo.run(),
-        Scenario::Heartbeat(heartbeat) => heartbeat.run(),
-        Scenario::Commit(commit) => commit.run(),
-        Scenario::Join(join) => join.run(),
-        Scenario::FirstRecord(first_record) => first_record.run(),
-        Scenario::Churn(churn) => churn.run(),
-        Scenario::Groups(groups) => groups.run(),
-        Scenario::Latency(latency) => latency.run(),
-        Scenario::Produce(produce) => produce.run(),
-        Scenario::Consume(consume) => consume.run(),
-        Scenario::Connections(connections) => connections.run(),
-        Scenario::Start(start) => start.run(),
-        Scenario::Recovery(recovery) => recovery.run(),
-    }
+    let mut scenario: Box<dyn scenario::Scenario> = match command.scenario {
+        Scenario::Echo(echo) => Box::new(echo),
+        Scenario::Heartbeat(heartbeat) => Box::new(heartbeat),
+        Scenario::Commit(commit) => Box::new(commit),
+        Scenario::Join(join) => Box::new(join),
+        Scenario::FirstRecord(first_record) => Box::new(first_record),
+        Scenario::Churn(churn) => Box::new(churn),
+        Scenario::Groups(groups) => Box::new(groups),
+        Scenario::Latency(latency) => Box::new(latency),
+        Scenario::Produce(produce) => Box::new(produce),
+        Scenario::Consume(consume) => Box::new(consume),
+        Scenario::Connections(connections) => Box::new(connections),
+        Scenario::Start(start) => Box::new(start),
+        Scenario::Recovery(recovery) => Box::new(recovery),
+    };
+    compare::run(scenario.as_mut())
 }

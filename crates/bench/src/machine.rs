@@ -7,16 +7,21 @@ use serde::Serialize;
 
 /// What one must know of a machine to compare its figures with another's.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Machine {
-    pub(crate) cores: usize,
-    pub(crate) processor: String,
-    pub(crate) memory: String,
-    pub(crate) kernel: String,
+pub struct Machine {
+    /// Cores that server and load share.
+    pub cores: usize,
+    /// What the processor calls itself.
+    pub processor: String,
+    /// All of it, as the kernel writes it.
+    pub memory: String,
+    /// The version of Linux.
+    pub kernel: String,
 }
 
 impl Machine {
     /// This one.
-    pub(crate) fn here() -> Self {
+    #[must_use]
+    pub fn here() -> Self {
         Self {
             cores: cores(),
             processor: first("/proc/cpuinfo", "model name"),

@@ -2,20 +2,22 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use coordination::error_code::ErrorCode;
+use coordination::group::consumer_protocol::{assigned_partitions, encode_assignment, encode_subscription};
 use wire::api::heartbeat::HeartbeatRequest;
 use wire::api::join_group::{JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse};
 use wire::api::leave_group::{LeaveGroupRequest, MemberIdentity};
 use wire::api::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment};
 use wire::{ApiKey, RequestMessage, decode_response, encode_request};
 
-use crate::consumer_protocol::{assigned, assignment, subscription};
 use crate::dialogue::{Dialogue, Versions, accepted};
 use crate::lines::{Arrival, Lines};
+use crate::scenario::unique;
 use crate::template::CLIENT_ID;
 
 /// How members behave.
@@ -37,6 +39,17 @@ pub(crate) struct Identity {
     pub(crate) group: String,
     pub(crate) member: String,
     pub(crate) generation: i32,
+}
+
+impl Identity {
+    /// One that no server knows, with names as long as those of real ones.
+    pub(crate) fn sample(what: &str) -> Self {
+        Self {
+            group: unique(&format!("{what}-0")),
+            member: format!("{CLIENT_ID}-00000000-0000-0000-0000-000000000000"),
+            generation: 1,
+        }
+    }
 }
 
 /// Members with a connection each. Member n has connection n.
@@ -443,10 +456,22 @@ pub(crate) fn join_request(habits: &Habits, group: String, member_id: String) ->
         protocol_type: PROTOCOL_TYPE.to_owned(),
         protocols: vec![JoinGroupRequestProtocol {
             name: PROTOCOL.to_owned(),
-            metadata: subscription(&habits.topic),
+            metadata: encode_subscription([habits.topic.as_str()], None),
         }],
         reason: None,
     }
+}
+
+/// An assignment of partitions of one topic.
+pub(crate) fn assignment(topic: &str, partitions: Range<usize>) -> Bytes {
+    let number = |partition| i32::try_from(partition).expect("partitions are counted in 31 bits");
+    encode_assignment([(topic, partitions.map(number))])
+}
+
+/// The partitions in an assignment of one topic; none in an empty one.
+pub(crate) fn assigned(bytes: &[u8]) -> Result<Vec<i32>> {
+    let topics = assigned_partitions(bytes).context("an assignment is not as it was sent")?;
+    Ok(topics.into_iter().flat_map(|(_, partitions)| partitions).collect())
 }
 
 /// At most so many members join over connections at the same time, unless one group alone has more.

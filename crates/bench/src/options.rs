@@ -1,5 +1,6 @@
 //! What can be said to every scenario.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -7,12 +8,14 @@ use clap::{Args, ValueEnum};
 
 use crate::closed_loop::Pressure;
 use crate::duration;
+use crate::members::Habits;
+use crate::scenario;
 
 /// Where, how long, how often, and how to show it.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Common {
     /// The server to measure
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
+    #[arg(long, short, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
     pub(crate) bootstrap: String,
     /// Several servers in turn; figures are shown as ratios to the first
     #[arg(long, value_name = "NAME=HOST:PORT,…", value_delimiter = ',', conflicts_with = "bootstrap")]
@@ -26,12 +29,21 @@ pub(crate) struct Common {
     /// How often each server is measured [default: 1, or 3 with --compare]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) repetitions: Option<u16>,
+    /// Measure again and again with other numbers: members=1,10,100 shows how cost grows with members
+    #[arg(long, value_name = "NAME=N,…")]
+    pub(crate) sweep: Option<Sweep>,
     /// The server's process, whose time and memory are read [default: who listens on this machine]
     #[arg(long, conflicts_with = "compare")]
     pub(crate) pid: Option<u32>,
     /// How to show the figures
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
+    /// Also draw the figures: a page of its own (.html) or the plots alone (.svg)
+    #[arg(long, value_name = "FILE", value_parser = drawable)]
+    pub(crate) report: Option<PathBuf>,
+    /// Say what is going on also where standard error is no terminal
+    #[arg(long)]
+    pub(crate) progress: bool,
 }
 
 /// What can be said to a scenario that brings load over a few connections.
@@ -58,6 +70,52 @@ impl Loaded {
             warmup: common.warmup,
             duration: common.duration,
         }
+    }
+}
+
+/// What can be said to a scenario that rebalances one group.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Rebalancing {
+    /// Partitions that the leader gives out
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) partitions: usize,
+    /// How often a member asks whether it must rejoin
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = duration::parse)]
+    heartbeat: Duration,
+    /// How long a group may take to become stable
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = duration::parse)]
+    pub(crate) patience: Duration,
+}
+
+impl Rebalancing {
+    pub(crate) fn settings(&self, members: usize) -> Vec<(&'static str, String)> {
+        vec![
+            ("members", members.to_string()),
+            ("partitions", self.partitions.to_string()),
+            ("heartbeat every", format!("{:?}", self.heartbeat)),
+        ]
+    }
+
+    pub(crate) fn habits(&self) -> Habits {
+        Habits { partitions: self.partitions, heartbeat_interval: self.heartbeat, ..scenario::habits() }
+    }
+}
+
+/// A number of the scenario, by the name of its flag, and the values that it takes in turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sweep {
+    pub(crate) name: String,
+    /// Never empty.
+    pub(crate) values: Vec<usize>,
+}
+
+impl FromStr for Sweep {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, values) = text.split_once('=').ok_or_else(|| format!("{text} is not NAME=N,…"))?;
+        let values = values.split(',').map(at_least_one).collect::<Result<_, _>>()?;
+        Ok(Self { name: name.trim_start_matches('-').to_owned(), values })
     }
 }
 
@@ -96,5 +154,37 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
         Ok(0) => Err("must be at least 1".to_owned()),
         Ok(number) => Ok(number),
         Err(_) => Err(format!("{text} is not a number")),
+    }
+}
+
+/// A file that can be drawn into, known by its name's end.
+fn drawable(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match path.extension().and_then(|end| end.to_str()) {
+        Some("html" | "svg") => Ok(path),
+        _ => Err("must end in .html or .svg".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sweep_has_a_name_and_numbers() {
+        let sweep = Sweep { name: "members".to_owned(), values: vec![1, 10] };
+        assert_eq!("members=1,10".parse(), Ok(sweep.clone()));
+        assert_eq!("--members=1,10".parse(), Ok(sweep));
+        for wrong in ["members", "members=", "members=1,", "members=0", "members=x"] {
+            assert!(wrong.parse::<Sweep>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_report_is_a_page_or_a_drawing() {
+        assert!(drawable("figures.html").is_ok());
+        assert!(drawable("a/b.svg").is_ok());
+        assert!(drawable("figures.pdf").is_err());
+        assert!(drawable("html").is_err());
     }
 }

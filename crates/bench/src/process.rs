@@ -30,8 +30,9 @@ pub(crate) fn machine_cpu() -> Option<Duration> {
 
 /// A server on this machine.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ServerProcess {
-    pub(crate) pid: u32,
+pub struct ServerProcess {
+    /// Its number.
+    pub pid: u32,
 }
 
 impl ServerProcess {
@@ -63,7 +64,7 @@ impl ServerProcess {
     }
 
     /// Resident memory in bytes.
-    pub(crate) fn resident(self) -> Result<u64> {
+    pub fn resident(self) -> Result<u64> {
         let status =
             fs::read_to_string(format!("/proc/{}/status", self.pid)).context("read the server's memory")?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("find VmRSS")?;

@@ -19,16 +19,30 @@ pub(crate) const FETCH_BY_NAME: i16 = 12;
 /// How long a new partition may take until it can be written to.
 const OPEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// A batch of `records` records with values of `bytes` bytes.
+/// A batch of `records` records with values of `bytes` bytes, which a codec can make about half as large.
 pub(crate) fn batch(records: usize, bytes: usize, codec: Codec) -> Result<Bytes> {
     let mut builder = BatchBuilder::new(0).codec(codec);
-    let value = vec![b'x'; bytes];
+    let mut noise = Noise(0x4b6f_686f_7274);
     for _ in 0..records {
+        let value: Vec<u8> = (0..bytes).map(|_| noise.digit()).collect();
         builder
             .push(&NewRecord { timestamp: 1, key: None, value: Some(&value), headers: &[] })
             .context("make a batch")?;
     }
     builder.finish().context("make a batch")
+}
+
+/// Hexadecimal digits in no order, the same in every run.
+struct Noise(u64);
+
+impl Noise {
+    fn digit(&mut self) -> u8 {
+        // Xorshift; all that is asked of it is that codecs find no pattern.
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        b"0123456789abcdef"[usize::from(self.0.to_le_bytes()[3] & 15)]
+    }
 }
 
 /// A request to append one batch.
@@ -78,6 +92,22 @@ pub(crate) fn judge_fetched(response: &FetchResponse) -> Result<()> {
     partitions.try_for_each(|partition| accepted(partition.error_code, "Fetch"))
 }
 
+/// Appends the same batch several times.
+pub(crate) fn append_times(
+    dialogue: &mut Dialogue,
+    topic: &str,
+    partition: i32,
+    batch: &Bytes,
+    times: usize,
+) -> Result<()> {
+    if times == 0 {
+        return Ok(());
+    }
+    append(dialogue, topic, partition, batch)?;
+    let request = produce(topic, partition, -1, batch);
+    dialogue.ask_repeatedly(&request, PRODUCE_BY_NAME, times - 1, judge_produced)
+}
+
 /// Appends one batch and waits for its answer. A new partition may not be open yet, though a Kafka has named its
 /// leader already.
 pub(crate) fn append(dialogue: &mut Dialogue, topic: &str, partition: i32, batch: &Bytes) -> Result<()> {
@@ -91,5 +121,19 @@ pub(crate) fn append(dialogue: &mut Dialogue, topic: &str, partition: i32, batch
             return judge_produced(&answer);
         }
         thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codecs_find_something_to_save_but_not_all() {
+        let plain = batch(16, 1024, Codec::None).expect("a batch").len();
+        for codec in [Codec::Gzip, Codec::Zstd] {
+            let packed = batch(16, 1024, codec).expect("a batch").len();
+            assert!(packed > plain / 4 && packed < plain * 3 / 4, "{codec:?}: {packed} of {plain}");
+        }
     }
 }

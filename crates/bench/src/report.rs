@@ -1,12 +1,13 @@
-//! Figures over targets and repetitions, as a table or as JSON.
+//! Figures of one run over targets and repetitions: as a table, as JSON, as bars.
 
 use std::fmt::Write as _;
 
-use anyhow::{Context, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::figure::{Better, Figure, Outcome};
+use crate::figure::{Better, Doubt, Figure, Outcome};
 use crate::machine::Machine;
+use crate::number;
+use crate::plot::{Aim, BarFigure, Bars};
 use crate::statistics::Spread;
 
 /// What a command shows in the end.
@@ -25,7 +26,7 @@ pub(crate) struct Report {
 pub(crate) struct Series {
     name: String,
     rows: Vec<Row>,
-    doubts: Vec<String>,
+    doubts: Vec<Doubt>,
 }
 
 #[derive(Debug)]
@@ -48,9 +49,7 @@ impl Series {
             }
         }
         for doubt in outcome.doubts {
-            if !self.doubts.contains(&doubt) {
-                self.doubts.push(doubt);
-            }
+            doubt.join(&mut self.doubts);
         }
     }
 
@@ -66,40 +65,53 @@ impl Row {
 }
 
 impl Report {
-    /// For people.
-    pub(crate) fn table(&self) -> String {
+    /// What was measured and how, in a line.
+    pub(crate) fn heading(&self) -> String {
         let mut text = self.scenario.to_owned();
         for (position, (name, value)) in self.settings.iter().enumerate() {
             let _ = write!(text, "{}{name} {value}", if position == 0 { ": " } else { ", " });
         }
+        text
+    }
+
+    /// How often, and on how much.
+    pub(crate) fn footing(&self) -> String {
         let often = match self.repetitions {
             1 => "once".to_owned(),
             more => format!("{more} times"),
         };
-        let _ = writeln!(text, "; measured {often}, {} cores", self.machine.cores);
-        let mut rows = vec![vec![String::new()]];
-        rows[0].extend(self.series.iter().map(|series| series.name.clone()));
-        for figure in self.names() {
-            // A rate says so in its name.
-            let unit = match figure.unit {
-                "" | "/s" => String::new(),
-                unit => format!(", {unit}"),
-            };
-            let mut row = vec![format!("{}{unit}", figure.name)];
-            row.extend((0..self.series.len()).map(|target| self.cell(target, &figure.name)));
-            rows.push(row);
-        }
-        align(&rows, &mut text);
-        for series in &self.series {
-            for doubt in &series.doubts {
-                let _ = writeln!(text, "note, {}: {doubt}", series.name);
-            }
+        format!("measured {often}, {} cores", self.machine.cores)
+    }
+
+    /// For people.
+    pub(crate) fn table(&self) -> String {
+        let mut text = format!("{}; {}\n", self.heading(), self.footing());
+        align(&self.rows(), &mut text);
+        for (target, doubt) in self.doubts() {
+            let _ = writeln!(text, "note, {target}: {doubt}");
         }
         text
     }
 
+    /// What speaks against trusting the figures, by target.
+    pub(crate) fn doubts(&self) -> impl Iterator<Item = (&str, &Doubt)> {
+        self.series.iter().flat_map(|series| series.doubts.iter().map(|it| (series.name.as_str(), it)))
+    }
+
+    /// A heading, then a row for each figure, with a cell for each target.
+    pub(crate) fn rows(&self) -> Vec<Vec<String>> {
+        let mut rows = vec![vec![String::new()]];
+        rows[0].extend(self.series.iter().map(|series| series.name.clone()));
+        for figure in self.names() {
+            let mut row = vec![figure.with_unit()];
+            row.extend((0..self.series.len()).map(|target| self.cell(target, &figure.name)));
+            rows.push(row);
+        }
+        rows
+    }
+
     /// For programs.
-    pub(crate) fn json(&self) -> Result<String> {
+    pub(crate) fn json(&self) -> Value {
         let figure = |target: usize, row: &Row| {
             let spread = row.spread();
             json!({
@@ -117,23 +129,54 @@ impl Report {
             json!({
                 "name": series.name,
                 "figures": series.rows.iter().map(|row| figure(number, row)).collect::<Vec<_>>(),
-                "notes": series.doubts,
+                "notes": series.doubts.iter().map(Doubt::to_string).collect::<Vec<_>>(),
             })
         };
         let settings: serde_json::Map<_, _> =
             self.settings.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
-        let report = json!({
+        json!({
             "scenario": self.scenario,
             "settings": settings,
             "repetitions": self.repetitions,
             "machine": self.machine,
+            "version": env!("CARGO_PKG_VERSION"),
             "targets": self.series.iter().enumerate().map(target).collect::<Vec<_>>(),
-        });
-        serde_json::to_string_pretty(&report).context("write the figures")
+        })
+    }
+
+    /// For the eye.
+    pub(crate) fn bars(&self) -> Bars {
+        let figure = |figure: &&Figure| {
+            let bar = |target: usize| {
+                let spread = self.spread(target, &figure.name)?;
+                let remark = self
+                    .ratio(target, &figure.name)
+                    .map_or(String::new(), |it| format!("×{}", number::ratio(it)));
+                Some((self.series[target].name.clone(), spread, remark))
+            };
+            BarFigure {
+                name: figure.with_unit().trim_start().to_owned(),
+                aim: figure.aim(),
+                bars: (0..self.series.len()).filter_map(bar).collect(),
+            }
+        };
+        let figures = self.names();
+        let plotted = figures.iter().filter(|figure| figure.plotted);
+        Bars { title: self.heading(), figures: plotted.map(figure).collect() }
+    }
+
+    /// The names of the targets.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &str> {
+        self.series.iter().map(|series| series.name.as_str())
+    }
+
+    /// What a target reached.
+    pub(crate) fn spread(&self, target: usize, name: &str) -> Option<Spread> {
+        self.series.get(target)?.row(name).map(Row::spread)
     }
 
     /// The figures that any target has. One that an earlier target has not stands behind its neighbour.
-    fn names(&self) -> Vec<&Figure> {
+    pub(crate) fn names(&self) -> Vec<&Figure> {
         let mut names: Vec<&Figure> = Vec::new();
         for series in &self.series {
             let mut place = 0;
@@ -148,15 +191,16 @@ impl Report {
         names
     }
 
-    fn cell(&self, target: usize, name: &str) -> String {
+    /// A target's median, its range, and its ratio to the first target.
+    pub(crate) fn cell(&self, target: usize, name: &str) -> String {
         let Some(row) = self.series[target].row(name) else { return "–".to_owned() };
         let spread = row.spread();
-        let mut text = number(spread.median);
+        let mut text = number::grouped(spread.median);
         if row.values.len() > 1 {
-            let _ = write!(text, " ({}–{})", number(spread.low), number(spread.high));
+            let _ = write!(text, " ({}–{})", number::grouped(spread.low), number::grouped(spread.high));
         }
         if let Some(ratio) = self.ratio(target, name) {
-            let _ = write!(text, "  ×{ratio:.2}");
+            let _ = write!(text, "  ×{}", number::ratio(ratio));
         }
         text
     }
@@ -172,35 +216,26 @@ impl Report {
     }
 }
 
-/// A number with as many digits as one reads.
-fn number(value: f64) -> String {
-    if value.abs() >= 1000.0 {
-        let digits = format!("{:.0}", value.abs());
-        let mut text = String::new();
-        for (position, digit) in digits.chars().enumerate() {
-            if position > 0 && (digits.len() - position).is_multiple_of(3) {
-                text.push(',');
-            }
-            text.push(digit);
+impl Figure {
+    /// The name with its unit; a rate says so in its name.
+    pub(crate) fn with_unit(&self) -> String {
+        match self.unit {
+            "" | "/s" => self.name.clone(),
+            unit => format!("{}, {unit}", self.name),
         }
-        return if value < 0.0 { format!("-{text}") } else { text };
     }
-    if value.fract() == 0.0 {
-        return format!("{value:.0}");
+
+    /// Which way is better, as far as it is plotted at all.
+    pub(crate) fn aim(&self) -> Aim {
+        match self.better {
+            Better::Higher => Aim::More,
+            Better::Lower | Better::Neither => Aim::Less,
+        }
     }
-    let decimals = if value.abs() >= 100.0 {
-        0
-    } else if value.abs() >= 10.0 {
-        1
-    } else if value.abs() >= 1.0 {
-        2
-    } else {
-        3
-    };
-    format!("{value:.decimals$}")
 }
 
-fn align(rows: &[Vec<String>], text: &mut String) {
+/// Puts cells below each other: names to the left, figures to the right.
+pub(crate) fn align(rows: &[Vec<String>], text: &mut String) {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
@@ -220,18 +255,19 @@ fn align(rows: &[Vec<String>], text: &mut String) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::time::Duration;
 
     use expect_test::expect;
 
     use super::*;
+    use crate::figure::DoubtKind;
 
-    fn report() -> Report {
+    pub(crate) fn report() -> Report {
         let run = |rate: f64, millis: u64| {
             let mut outcome = Outcome::default();
             outcome.add("heartbeats per second, 1 in flight", "/s", Better::Higher, rate);
-            outcome.time("  latency p50, 1 in flight", Duration::from_micros(millis));
+            outcome.time("  latency p50, 1 in flight", Duration::from_micros(millis)).plotted = true;
             outcome.count("generations", 1);
             outcome
         };
@@ -241,7 +277,13 @@ mod tests {
         let mut kohort = Series::new("kohort");
         kohort.add(run(1_234_567.0, 64));
         kohort.add(run(130_000.0, 64));
-        kohort.doubts.push("the load took 1.1 cores".to_owned());
+        for gravity in [1.1, 1.0] {
+            let (about, kind) = ("1 in flight".to_owned(), DoubtKind::Load);
+            let reason = format!("the load took {gravity} cores");
+            let mut outcome = Outcome::default();
+            outcome.doubts.push(Doubt { about, kind, gravity, reason });
+            kohort.add(outcome);
+        }
         kohort.rows.pop();
         let machine = Machine {
             cores: 2,
@@ -256,34 +298,25 @@ mod tests {
     #[test]
     fn the_table_has_medians_ranges_and_ratios() {
         expect![[r#"
-                heartbeat: members 64, groups 1; measured 2 times, 2 cores
-                                                                      kafka                                kohort
-                heartbeats per second, 1 in flight   65,000 (60,000–70,000)   682,284 (130,000–1,234,567)  ×10.50
-                  latency p50, 1 in flight, ms          0.850 (0.800–0.900)            0.064 (0.064–0.064)  ×0.08
-                generations                                         1 (1–1)                                     –
-                note, kohort: the load took 1.1 cores
-            "#]].assert_eq(&report().table());
+            heartbeat: members 64, groups 1; measured 2 times, 2 cores
+                                                                  kafka                                kohort
+            heartbeats per second, 1 in flight   65,000 (60,000–70,000)   682,284 (130,000–1,234,567)  ×10.50
+              latency p50, 1 in flight, ms          0.850 (0.800–0.900)           0.064 (0.064–0.064)  ×0.075
+            generations                                         1 (1–1)                                     –
+            note, kohort: 1 in flight: the load took 1.1 cores
+        "#]]
+        .assert_eq(&report().table());
     }
 
     #[test]
     fn the_json_has_every_repetition() {
-        let text = report().json().expect("json");
-        let value: serde_json::Value = serde_json::from_str(&text).expect("json again");
+        let value = report().json();
         let figure = &value["targets"][1]["figures"][0];
         assert_eq!(figure["values"], json!([1_234_567.0, 130_000.0]));
         assert_eq!(figure["better"], "higher");
         assert!(figure["ratio"].as_f64().is_some_and(|ratio| ratio > 10.0 && ratio < 11.0));
-        assert_eq!(value["targets"][0]["figures"][0]["ratio"], serde_json::Value::Null);
+        assert_eq!(value["targets"][0]["figures"][0]["ratio"], Value::Null);
         assert_eq!(value["settings"]["members"], "64");
         assert_eq!(value["machine"]["cores"], 2);
-    }
-
-    #[test]
-    fn numbers_have_the_digits_one_reads() {
-        let shown: Vec<_> = [0.0, 0.1234, 1.5, 12.34, 123.4, 999.0, 1000.0, 1_234_567.8, -4321.0]
-            .into_iter()
-            .map(number)
-            .collect();
-        assert_eq!(shown, ["0", "0.123", "1.50", "12.3", "123", "999", "1,000", "1,234,568", "-4,321"]);
     }
 }

@@ -20,20 +20,35 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 
 use crate::compare::Target;
+use crate::figure::Outcome;
 use crate::members::Habits;
 use crate::options::Common;
 
+/// One thing that can be measured.
+pub(crate) trait Scenario {
+    /// What it is called on the command line and in reports.
+    fn name(&self) -> &'static str;
+
+    /// What can be said to every scenario.
+    fn common(&self) -> &Common;
+
+    /// What tells this run from others, for people.
+    fn settings(&self) -> Vec<(&'static str, String)>;
+
+    /// The numbers that `--sweep` may change, by the names of their flags.
+    fn numbers(&mut self) -> Vec<(&'static str, &mut usize)>;
+
+    /// What is measured, in turn; ratios refer to the first.
+    fn targets(&self) -> Result<Vec<Target>> {
+        Target::all(self.common())
+    }
+
+    /// Measures once. Any wrong reply is an error: a run with errors is no result.
+    fn measure(&self, target: &Target) -> Result<Outcome>;
+}
+
 /// How long members may take until all groups that a load needs are stable.
 pub(crate) const SETTLES_WITHIN: Duration = Duration::from_secs(120);
-
-/// The servers to measure, behind the echo if that is wanted.
-pub(crate) fn targets(common: &Common, with_echo: bool) -> Result<Vec<Target>> {
-    let mut targets = Target::all(common)?;
-    if with_echo {
-        targets.insert(0, Target::echo());
-    }
-    Ok(targets)
-}
 
 /// A name that no earlier run has used, so that what one left behind does not meet the next.
 pub(crate) fn unique(what: &str) -> String {

@@ -1,9 +1,10 @@
 //! A server that the benchmark starts and ends itself.
 
+use std::io::Read as _;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
-use std::thread;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -34,17 +35,19 @@ impl Server {
             .arg(format!("exec {command}"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .process_group(0)
             .spawn()
             .context("start the server")?;
         let mut server = Self { child, ready_after: Duration::ZERO };
+        let complaints = server.child.stderr.take().map(listen);
         loop {
             if TcpStream::connect(address).is_ok() && Dialogue::open(address).is_ok() {
                 break;
             }
             if let Some(status) = server.child.try_wait().context("watch the server")? {
-                bail!("the server ended before it answered: {status}");
+                let said = complaints.and_then(|it| it.join().ok()).unwrap_or_default();
+                bail!("the server ended before it answered: {status}; it said:\n{}", said.trim_end());
             }
             if started.elapsed() > READY_WITHIN {
                 bail!("the server did not answer within {READY_WITHIN:?}");
@@ -73,4 +76,18 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Takes what the server complains about until it ends, so that it never waits for a reader, and keeps the end of it.
+fn listen(mut stderr: ChildStderr) -> JoinHandle<String> {
+    const KEPT: usize = 4096;
+    thread::spawn(move || {
+        let (mut said, mut part) = (Vec::new(), [0; 1024]);
+        while let Ok(length @ 1..) = stderr.read(&mut part) {
+            said.extend_from_slice(&part[..length]);
+            let surplus = said.len().saturating_sub(KEPT);
+            said.drain(..surplus);
+        }
+        String::from_utf8_lossy(&said).into_owned()
+    })
 }

@@ -16,6 +16,7 @@ Examples:
   kohort topic create orders --partitions 6 --config cleanup.policy=compact
   kohort topic list -o json
   kohort group describe billing
+  kohort bench heartbeat --compare kohort=127.0.0.1:9092,kafka=127.0.0.1:19092
 
 Settings are properties with Kafka's names; `kohort config list` shows them all. They come from
 --config FILE (TOML), then from the environment (num.partitions is KOHORT_NUM_PARTITIONS), then
@@ -61,6 +62,8 @@ pub(crate) enum Command {
     /// Copy the data of a running broker into a new directory
     #[command(after_help = SNAPSHOT_EXAMPLES)]
     Snapshot(SnapshotArgs),
+    /// Measure any Kafka: heartbeats, commits, joins, records, memory; alone or side by side
+    Bench(Box<bench::Command>),
     /// Show the version
     Version(OutputArgs),
 }

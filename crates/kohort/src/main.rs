@@ -5,6 +5,7 @@
 
 mod admin;
 mod admin_client;
+mod bench_command;
 mod cli;
 mod config_command;
 mod configuration;
@@ -51,6 +52,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Snapshot(args)) => wait(snapshot_command::run(args))?,
         Some(Command::Config(command)) => config_command::run(&command)?,
         Some(Command::Log(command)) => log_command::run(&command)?,
+        Some(Command::Bench(command)) => bench_command::run(*command)?,
         Some(Command::Version(output)) => version_command::run(output)?,
     }
     Ok(ExitCode::SUCCESS)

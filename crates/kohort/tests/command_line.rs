@@ -44,6 +44,7 @@ fn help_begins_with_what_it_is_and_ends_with_examples_and_exit_codes() {
               config    Check and list settings
               log       Read a data directory while no broker runs on it
               snapshot  Copy the data of a running broker into a new directory
+              bench     Measure any Kafka: heartbeats, commits, joins, records, memory; alone or side by side
               version   Show the version
               help      Print this message or the help of the given subcommand(s)
 
@@ -71,6 +72,7 @@ fn help_begins_with_what_it_is_and_ends_with_examples_and_exit_codes() {
               kohort topic create orders --partitions 6 --config cleanup.policy=compact
               kohort topic list -o json
               kohort group describe billing
+              kohort bench heartbeat --compare kohort=127.0.0.1:9092,kafka=127.0.0.1:19092
 
             Settings are properties with Kafka's names; `kohort config list` shows them all. They come from
             --config FILE (TOML), then from the environment (num.partitions is KOHORT_NUM_PARTITIONS), then
@@ -245,6 +247,50 @@ fn group_reset_has_help_of_its_own() {
 }
 
 #[test]
+fn bench_help_names_every_scenario() {
+    check(
+        &kohort(&["bench", "--help"]),
+        0,
+        &expect![[r#"
+        Measure any Kafka: heartbeats, commits, joins, records, memory; alone or side by side
+
+        Usage: kohort bench <COMMAND>
+
+        Commands:
+          echo          Frames sent back by a server of our own: the limit on this machine
+          heartbeat     Members of groups that say that they are alive
+          commit        Members of groups that say how far they have read
+          join          Many members start at once, then one more comes
+          first-record  A lone consumer, from subscribing to its first record
+          churn         One member leaves and comes back
+          groups        What idle groups and members cost the server in memory
+          latency       One request in flight on one connection
+          produce       Record batches that are appended
+          consume       Records that are fetched
+          connections   Many connections, idle and active
+          start         From exec to the first answer
+          recovery      From a kill to the first answers about groups
+          help          Print this message or the help of the given subcommand(s)
+
+        Options:
+          -h, --help  Print help
+
+        Examples:
+          kohort bench heartbeat --groups 1 --members 64 --duration 10s
+          kohort bench commit --compare kohort=127.0.0.1:9092,kafka=127.0.0.1:19092
+          kohort bench join --members 1000 -o json
+          kohort bench heartbeat --sweep members=1,10,100,1000 --report heartbeat.html
+          kohort bench start --bootstrap 127.0.0.1:19092 \
+              --command 'kohort --listen 127.0.0.1:19092 --admin none --data-dir /tmp/empty'
+
+        Topics and groups that a run needs are made on the server, under names that begin with `bench-`, and
+        removed in the end. A run in which any reply is wrong fails and shows no figures.
+    "#]],
+        &expect![[""]],
+    );
+}
+
+#[test]
 fn wrong_group_commands_exit_with_2_and_say_what_is_missing() {
     let said = |words: &str| {
         let output = kohort(&words.split(' ').collect::<Vec<_>>());
@@ -259,7 +305,9 @@ fn wrong_group_commands_exit_with_2_and_say_what_is_missing() {
         ("group reset billing --topic orders --by-duration 2h", "PT12H"),
         ("group reset billing --topic orders:x --to-latest", "TOPIC:0,1,2"),
         ("group remove-member billing", "--instance-id"),
+        ("group reset billing --topic orders --to-latest --export -o json", "'--export' cannot be used with"),
         ("group list --state busy", "PreparingRebalance"),
+        ("group list --type share", "Classic, Consumer"),
     ] {
         let said = said(words);
         assert!(said.contains(missing), "{words}: {said}");

@@ -1,19 +1,16 @@
 //! `churn`: one member leaves and comes back; how much the others notice.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Args;
 
-use crate::compare::{self, Place, Target};
+use crate::compare::Target;
 use crate::dialogue::Dialogue;
-use crate::duration;
 use crate::figure::Outcome;
-use crate::members::{Crowd, Habits, Settled, disperse};
-use crate::options::{Common, at_least_one};
+use crate::members::{Crowd, Settled, disperse};
+use crate::options::{Common, Rebalancing, at_least_one};
 use crate::process::room_for_connections;
-use crate::scenario::{self, habits, unique};
+use crate::progress;
+use crate::scenario::{Scenario, unique};
 
 /// How many, and how they behave.
 #[derive(Args, Debug)]
@@ -21,50 +18,48 @@ pub(crate) struct Churn {
     #[command(flatten)]
     common: Common,
     /// Members, each with a connection of its own
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = at_least_two)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = at_least_one)]
     members: usize,
-    /// Partitions that the leader gives out
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    partitions: usize,
-    /// How often a member asks whether it must rejoin
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = duration::parse)]
-    heartbeat: Duration,
-    /// How long a group may take to become stable
-    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = duration::parse)]
-    patience: Duration,
+    #[command(flatten)]
+    rebalancing: Rebalancing,
 }
 
-impl Churn {
-    pub(crate) fn run(&self) -> Result<()> {
-        let settings = vec![
-            ("members", self.members.to_string()),
-            ("partitions", self.partitions.to_string()),
-            ("heartbeat every", format!("{:?}", self.heartbeat)),
-        ];
-        let targets = scenario::targets(&self.common, false)?;
-        room_for_connections(self.members)?;
-        compare::run("churn", settings, &self.common, &targets, |target: &Target| match target.place {
-            Place::Server(address, _) => self.measure(address),
-            Place::Echo => Ok(Outcome::default()),
-        })
+impl Scenario for Churn {
+    fn name(&self) -> &'static str {
+        "churn"
     }
 
-    fn measure(&self, address: SocketAddr) -> Result<Outcome> {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn settings(&self) -> Vec<(&'static str, String)> {
+        self.rebalancing.settings(self.members)
+    }
+
+    fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
+        vec![("members", &mut self.members), ("partitions", &mut self.rebalancing.partitions)]
+    }
+
+    fn measure(&self, target: &Target) -> Result<Outcome> {
+        let (address, _) = target.server()?;
+        // One that leaves a group of its own disturbs nobody.
+        ensure!(self.members > 1, "churn needs at least 2 members");
+        room_for_connections(self.members)?;
         let mut dialogue = Dialogue::open(address)?;
         let group = unique("churn");
         dialogue.await_coordinators(std::slice::from_ref(&group))?;
-        let habits = Habits { partitions: self.partitions, heartbeat_interval: self.heartbeat, ..habits() };
         let sizes = [(group.clone(), self.members)];
-        let mut crowd = Crowd::connect(address, dialogue.versions(), habits, &sizes)?;
-        compare::progress(&format!("{} members join", self.members));
-        crowd.settle(self.patience)?;
+        let mut crowd = Crowd::connect(address, dialogue.versions(), self.rebalancing.habits(), &sizes)?;
+        let patience = self.rebalancing.patience;
+        progress::step(&format!("{} members join", self.members));
+        crowd.settle(patience)?;
         let mut outcome = Outcome::default();
-        let last = self.members - 1;
-        compare::progress("one member leaves");
-        let without = crowd.leave(last, self.patience)?;
+        progress::step("one member leaves");
+        let without = crowd.leave(self.members - 1, patience)?;
         describe(&mut outcome, "one leaves", &without);
-        compare::progress("it comes back");
-        let back = crowd.settle(self.patience)?;
+        progress::step("it comes back");
+        let back = crowd.settle(patience)?;
         describe(&mut outcome, "it returns", &back);
         let identities = crowd.identities();
         drop(crowd);
@@ -83,11 +78,4 @@ fn describe(outcome: &mut Outcome, what: &str, settled: &Settled) {
         settled.idle.last().copied().unwrap_or_default(),
     );
     outcome.count(format!("  {what}: generations"), settled.generations);
-}
-
-fn at_least_two(text: &str) -> Result<usize, String> {
-    match at_least_one(text) {
-        Ok(1) => Err("must be at least 2".to_owned()),
-        other => other,
-    }
 }

@@ -14,14 +14,15 @@ use wire::api::offset_fetch::{
 };
 
 use crate::closed_loop::{self, Work};
-use crate::compare::{self, Place, Target};
+use crate::compare::{Place, Target};
 use crate::dialogue::{Dialogue, accepted};
 use crate::figure::Outcome;
 use crate::members::{Identity, disperse, gather};
 use crate::options::{Common, Loaded, at_least_one};
 use crate::process::ServerProcess;
+use crate::progress;
 use crate::reply_check::ReplyCheck;
-use crate::scenario::{self, echo, habits, spread, unique};
+use crate::scenario::{self, Scenario, echo, habits, spread, unique};
 use crate::template::{PLACEHOLDER, Template};
 
 /// Groups and what they commit.
@@ -31,7 +32,8 @@ pub(crate) struct Commit {
     common: Common,
     #[command(flatten)]
     loaded: Loaded,
-    /// Groups, over which the connections are spread; each connection commits for a member of its own
+    /// Groups, over which the connections are spread; each connection commits for a member of its own, or for several
+    /// in turn when there are more groups than connections
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = at_least_one)]
     groups: usize,
     /// Partitions in each commit
@@ -47,53 +49,100 @@ const WHAT: &str = "commits";
 /// The last version that names topics; the next has their ids.
 const BY_NAME: i16 = 9;
 
-impl Commit {
-    pub(crate) fn run(&self) -> Result<()> {
-        let settings = vec![
+/// A member and the partitions that it commits: nobody else in its group does.
+struct Committer {
+    member: Identity,
+    partitions: Vec<i32>,
+    /// The last offset that was acknowledged to it; -1 before the first.
+    acknowledged: i64,
+}
+
+impl Scenario for Commit {
+    fn name(&self) -> &'static str {
+        "commit"
+    }
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn settings(&self) -> Vec<(&'static str, String)> {
+        vec![
             ("groups", self.groups.to_string()),
             ("connections", self.loaded.connections.to_string()),
             ("partitions per commit", self.partitions.to_string()),
-        ];
-        let targets = scenario::targets(&self.common, self.with_echo)?;
-        compare::run("commit", settings, &self.common, &targets, |target: &Target| match target.place {
-            Place::Server(address, process) => self.measure(address, process),
-            Place::Echo => {
-                let sample = Identity {
-                    group: unique("commit-0"),
-                    member: format!("{}-00000000-0000-0000-0000-000000000000", crate::template::CLIENT_ID),
-                    generation: 1,
-                };
-                let request = self.request(&sample, "bench-topic", 0, BY_NAME);
-                echo::measure(&self.common, &self.loaded, 1, WHAT, &request)
-            }
-        })
+        ]
     }
 
-    fn measure(&self, address: SocketAddr, process: Option<ServerProcess>) -> Result<Outcome> {
+    fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
+        vec![
+            ("groups", &mut self.groups),
+            ("partitions", &mut self.partitions),
+            ("connections", &mut self.loaded.connections),
+        ]
+    }
+
+    fn targets(&self) -> Result<Vec<Target>> {
+        Target::all_behind_echo(&self.common, self.with_echo)
+    }
+
+    fn measure(&self, target: &Target) -> Result<Outcome> {
+        match target.place {
+            Place::Server(address, process) => self.measure_server(address, process),
+            Place::Echo => {
+                let member = Identity::sample("commit");
+                let sample = Committer { member, partitions: self.partitions_at(0), acknowledged: -1 };
+                let request = sample.request("bench-topic", BY_NAME);
+                echo::measure(&self.common, &self.loaded, 1, WHAT, &request)
+            }
+        }
+    }
+}
+
+impl Commit {
+    fn measure_server(&self, address: SocketAddr, process: Option<ServerProcess>) -> Result<Outcome> {
         let mut dialogue = Dialogue::open(address)?;
         let version = dialogue.versions().of(ApiKey::OffsetCommit, BY_NAME)?;
         let topic = unique("commit");
         let connections = self.loaded.connections;
-        dialogue.create_topic(&topic, connections * self.partitions)?;
-        let groups = spread("commit", connections, self.groups);
-        compare::progress(&format!("{connections} members join"));
+        let groups = spread("commit", connections.max(self.groups), self.groups);
+        let largest = groups.iter().map(|(_, size)| *size).max().unwrap_or(1);
+        dialogue.create_topic(&topic, largest * self.partitions)?;
+        progress::step(&format!("{} members join", connections.max(self.groups)));
         let members = gather(address, &mut dialogue, &habits(), &groups, scenario::SETTLES_WITHIN)?;
+        let places = groups.iter().flat_map(|(_, size)| 0..*size);
+        let committer =
+            |(member, place)| Committer { member, partitions: self.partitions_at(place), acknowledged: -1 };
+        let mut committers: Vec<Committer> = members.iter().cloned().zip(places).map(committer).collect();
         let mut outcome = Outcome::default();
-        let mut next_offset = 0;
+        let mut first_offset = 0;
         for &pipeline in &self.loaded.pipeline {
             let pressure = self.loaded.pressure(&self.common, pipeline);
-            compare::progress(&format!("commits, {pipeline} in flight"));
+            progress::step(&format!("commits, {pipeline} in flight"));
             let work = |lines: Range<usize>| {
-                let template = |line: usize| self.request(&members[line], &topic, line, version);
-                Commits::new(lines.map(template).collect(), next_offset, version)
+                let of = |line: usize| committers.iter().skip(line).step_by(connections);
+                let line = |line| {
+                    CommitLine::new(of(line).map(|it| it.request(&topic, version)), first_offset, version)
+                };
+                Commits { lines: lines.map(line).collect() }
             };
             let gained = closed_loop::run(address, pressure, process, work)?;
             outcome.load(WHAT, pressure, &gained);
-            let acknowledged: Vec<i64> =
-                gained.works.iter().flat_map(|work| &work.lines).map(|line| line.next - 1).collect();
-            self.verify(&mut dialogue, &topic, &members, &acknowledged)
-                .context("check that the last commits are there")?;
-            next_offset = acknowledged.iter().max().map_or(0, |offset| offset + 1);
+            let lines = gained.works.iter().flat_map(|work| &work.lines);
+            for (number, line) in lines.enumerate() {
+                for (seat, committer) in
+                    line.seats.iter().zip(committers.iter_mut().skip(number).step_by(connections))
+                {
+                    if seat.next > first_offset {
+                        committer.acknowledged = seat.next - 1;
+                    }
+                }
+            }
+            progress::step("what was acknowledged is looked for");
+            for committer in &committers {
+                committer.verify(&mut dialogue, &topic).context("check that the last commits are there")?;
+            }
+            first_offset = committers.iter().map(|it| it.acknowledged + 1).max().unwrap_or(0);
         }
         disperse(&mut dialogue, &members)?;
         let names: Vec<_> = groups.into_iter().map(|(name, _)| name).collect();
@@ -102,26 +151,28 @@ impl Commit {
         Ok(outcome)
     }
 
-    /// The partitions that a connection commits: nobody else does.
-    fn own_partitions(&self, line: usize) -> Vec<i32> {
-        let own = line * self.partitions..(line + 1) * self.partitions;
+    /// What the n-th member of a group commits.
+    fn partitions_at(&self, place: usize) -> Vec<i32> {
+        let own = place * self.partitions..(place + 1) * self.partitions;
         own.map(|partition| i32::try_from(partition).expect("partitions are counted in 31 bits")).collect()
     }
+}
 
-    fn request(&self, member: &Identity, topic: &str, line: usize, version: i16) -> Template {
-        let partition = |partition_index: i32| OffsetCommitRequestPartition {
+impl Committer {
+    fn request(&self, topic: &str, version: i16) -> Template {
+        let partition = |&partition_index: &i32| OffsetCommitRequestPartition {
             partition_index,
             committed_offset: PLACEHOLDER,
             committed_leader_epoch: 0,
             committed_metadata: Some(String::new()),
         };
         let request = OffsetCommitRequest {
-            group_id: member.group.clone(),
-            generation_id_or_member_epoch: member.generation,
-            member_id: member.member.clone(),
+            group_id: self.member.group.clone(),
+            generation_id_or_member_epoch: self.member.generation,
+            member_id: self.member.member.clone(),
             topics: vec![OffsetCommitRequestTopic {
                 name: topic.to_owned(),
-                partitions: self.own_partitions(line).into_iter().map(partition).collect(),
+                partitions: self.partitions.iter().map(partition).collect(),
                 ..Default::default()
             }],
             ..Default::default()
@@ -129,30 +180,18 @@ impl Commit {
         Template::new(&request, version)
     }
 
-    /// Compares what each group has with the last offset that was acknowledged to each connection.
-    fn verify(
-        &self,
-        dialogue: &mut Dialogue,
-        topic: &str,
-        members: &[Identity],
-        acknowledged: &[i64],
-    ) -> Result<()> {
-        for (line, (member, &offset)) in members.iter().zip(acknowledged).enumerate() {
-            let wanted = self.own_partitions(line);
-            let found = committed(dialogue, &member.group, topic, &wanted)?;
+    /// Compares what the group has with the last offset that was acknowledged.
+    fn verify(&self, dialogue: &mut Dialogue, topic: &str) -> Result<()> {
+        let group = &self.member.group;
+        let found = committed(dialogue, group, topic, &self.partitions)?;
+        let (asked, got) = (self.partitions.len(), found.len());
+        ensure!(got == asked, "OffsetFetch gave {got} partitions of {asked}");
+        for (partition, found) in found {
             ensure!(
-                found.len() == wanted.len(),
-                "OffsetFetch gave {} partitions of {}",
-                found.len(),
-                wanted.len()
+                found == self.acknowledged,
+                "group {group} has offset {found} of partition {partition}, but {} was acknowledged",
+                self.acknowledged
             );
-            for (partition, found) in found {
-                ensure!(
-                    found == offset,
-                    "group {} has offset {found} of partition {partition}, but {offset} was acknowledged",
-                    member.group
-                );
-            }
         }
         Ok(())
     }
@@ -205,7 +244,7 @@ pub(crate) fn judge(response: &OffsetCommitResponse) -> Result<()> {
     partitions.try_for_each(|partition| accepted(partition.error_code, "OffsetCommit"))
 }
 
-/// Commits of growing offsets.
+/// Commits of growing offsets, of each connection's members in turn.
 #[derive(Debug)]
 struct Commits {
     lines: Vec<CommitLine>,
@@ -213,16 +252,30 @@ struct Commits {
 
 #[derive(Debug)]
 struct CommitLine {
+    seats: Vec<Seat>,
+    /// Whose request leaves next, and whose answer comes next.
+    sends: usize,
+    hears: usize,
+}
+
+/// One member's commits.
+#[derive(Debug)]
+struct Seat {
     request: Template,
     next: i64,
-    /// Each connection's reply names other partitions.
+    /// Each member's reply names other partitions.
     check: ReplyCheck<OffsetCommitRequest>,
 }
 
-impl Commits {
-    fn new(requests: Vec<Template>, next: i64, version: i16) -> Self {
-        let line = |request| CommitLine { request, next, check: ReplyCheck::new(version, judge) };
-        Self { lines: requests.into_iter().map(line).collect() }
+impl CommitLine {
+    fn new(requests: impl Iterator<Item = Template>, next: i64, version: i16) -> Self {
+        let seat = |request| Seat { request, next, check: ReplyCheck::new(version, judge) };
+        Self { seats: requests.map(seat).collect(), sends: 0, hears: 0 }
+    }
+
+    #[inline]
+    fn behind(&self, seat: usize) -> usize {
+        if seat + 1 == self.seats.len() { 0 } else { seat + 1 }
     }
 }
 
@@ -230,12 +283,17 @@ impl Work for Commits {
     #[inline]
     fn put(&mut self, line: usize, correlation_id: i32, outbox: &mut Vec<u8>) {
         let line = &mut self.lines[line];
-        line.request.put(correlation_id, line.next, outbox);
-        line.next += 1;
+        let seat = &mut line.seats[line.sends];
+        seat.request.put(correlation_id, seat.next, outbox);
+        seat.next += 1;
+        line.sends = line.behind(line.sends);
     }
 
     #[inline]
     fn check(&mut self, line: usize, frame: &[u8]) -> Result<i32> {
-        self.lines[line].check.check(frame)
+        let line = &mut self.lines[line];
+        let hears = line.hears;
+        line.hears = line.behind(hears);
+        line.seats[hears].check.check(frame)
     }
 }

@@ -1,6 +1,5 @@
 //! `connections`: what idle connections cost, and what many active ones get.
 
-use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,13 +8,14 @@ use clap::Args;
 use wire::ApiKey;
 
 use crate::closed_loop::{self, Pressure, Work};
-use crate::compare::{self, Place, Target};
+use crate::compare::Target;
 use crate::dialogue::Dialogue;
 use crate::figure::{Better, Outcome};
 use crate::lines::Lines;
 use crate::options::{Common, at_least_one};
 use crate::process::{ServerProcess, room_for_connections};
-use crate::scenario;
+use crate::progress;
+use crate::scenario::Scenario;
 use crate::scenario::latency::api_versions;
 
 /// How many.
@@ -31,22 +31,30 @@ pub(crate) struct Connections {
 /// How long the server is left alone before its memory is read.
 const IDLE_FOR: Duration = Duration::from_secs(1);
 
-impl Connections {
-    pub(crate) fn run(&self) -> Result<()> {
-        let settings = vec![("connections", self.connections.to_string())];
-        let targets = scenario::targets(&self.common, false)?;
-        room_for_connections(self.connections)?;
-        compare::run("connections", settings, &self.common, &targets, |target: &Target| match target.place {
-            Place::Server(address, process) => self.measure(address, process),
-            Place::Echo => Ok(Outcome::default()),
-        })
+impl Scenario for Connections {
+    fn name(&self) -> &'static str {
+        "connections"
     }
 
-    fn measure(&self, address: SocketAddr, process: Option<ServerProcess>) -> Result<Outcome> {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn settings(&self) -> Vec<(&'static str, String)> {
+        vec![("connections", self.connections.to_string())]
+    }
+
+    fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
+        vec![("connections", &mut self.connections)]
+    }
+
+    fn measure(&self, target: &Target) -> Result<Outcome> {
+        let (address, process) = target.server()?;
+        room_for_connections(self.connections)?;
         let version = Dialogue::open(address)?.versions().of(ApiKey::ApiVersions, 3)?;
         let mut outcome = Outcome::default();
         let before = memory(process)?;
-        compare::progress(&format!("{} connections are made", self.connections));
+        progress::step(&format!("{} connections are made", self.connections));
         let begun = Instant::now();
         let mut lines = Lines::connect(address, self.connections)?;
         let mut work = api_versions(version);
@@ -70,15 +78,17 @@ impl Connections {
         }
         let (warmup, duration) = (self.common.warmup, self.common.duration);
         let few = Pressure { connections: 64, pipeline: 1, threads: 1, warmup, duration };
-        compare::progress("64 of them ask");
+        progress::step("64 of them ask");
         let beside = closed_loop::run(address, few, process, |_| api_versions(version))?;
         outcome.add("requests per second on 64, the others idle", "/s", Better::Higher, beside.per_second);
+        outcome.doubts.extend(beside.doubts("64 ask", few));
         drop(lines);
-        compare::progress("all of them ask");
+        progress::step("all of them ask");
         let all = Pressure { connections: self.connections, ..few };
         let gained = closed_loop::run(address, all, process, |_| api_versions(version))?;
         outcome.add("requests per second on all", "/s", Better::Higher, gained.per_second);
-        outcome.time("  latency p99 on all", gained.latencies.percentile(0.99));
+        outcome.time("  latency p99 on all", gained.latencies.percentile(0.99)).plotted = true;
+        outcome.doubts.extend(gained.doubts("all ask", all));
         Ok(outcome)
     }
 }

@@ -1,6 +1,5 @@
 //! `consume`: records that are fetched from the start of their partitions to the end, again and again.
 
-use std::net::SocketAddr;
 use std::ops::Range;
 
 use anyhow::{Context, Result, ensure};
@@ -10,14 +9,14 @@ use wire::ApiKey;
 use wire::api::fetch::FetchRequest;
 
 use crate::closed_loop::{self, Work};
-use crate::compare::{self, Place, Target};
+use crate::compare::Target;
 use crate::dialogue::Dialogue;
 use crate::figure::{Better, Outcome};
 use crate::options::{Common, at_least_one};
-use crate::process::ServerProcess;
-use crate::records::{FETCH_BY_NAME, append, batch, fetch, judge_fetched};
+use crate::progress;
+use crate::records::{FETCH_BY_NAME, append_times, batch, fetch, judge_fetched};
 use crate::scenario::produce::Records;
-use crate::scenario::{self, unique};
+use crate::scenario::{Scenario, unique};
 use crate::template::{PLACEHOLDER, Template};
 
 /// What is consumed and how.
@@ -27,7 +26,7 @@ pub(crate) struct Consume {
     common: Common,
     #[command(flatten)]
     records: Records,
-    /// Bytes that are produced to each partition before
+    /// Records that are produced to each partition before, uncompressed
     #[arg(long, value_name = "MIB", default_value_t = 32, value_parser = at_least_one)]
     mebibytes: usize,
     /// Connections, each of which reads one partition
@@ -41,31 +40,44 @@ pub(crate) struct Consume {
     fetch_bytes: i32,
 }
 
-impl Consume {
-    pub(crate) fn run(&self) -> Result<()> {
+impl Scenario for Consume {
+    fn name(&self) -> &'static str {
+        "consume"
+    }
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn settings(&self) -> Vec<(&'static str, String)> {
         let mut settings = self.records.settings();
         settings.push(("connections", self.connections.to_string()));
         settings.push(("bytes per fetch", self.fetch_bytes.to_string()));
-        let targets = scenario::targets(&self.common, false)?;
-        compare::run("consume", settings, &self.common, &targets, |target: &Target| match target.place {
-            Place::Server(address, process) => self.measure(address, process),
-            Place::Echo => Ok(Outcome::default()),
-        })
+        settings
     }
 
-    fn measure(&self, address: SocketAddr, process: Option<ServerProcess>) -> Result<Outcome> {
+    fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
+        let Self { records, connections, .. } = self;
+        vec![
+            ("size", &mut records.size),
+            ("batch", &mut records.batch),
+            ("partitions", &mut records.partitions),
+            ("connections", connections),
+        ]
+    }
+
+    fn measure(&self, target: &Target) -> Result<Outcome> {
+        let (address, process) = target.server()?;
         let mut dialogue = Dialogue::open(address)?;
         let version = dialogue.versions().of(ApiKey::Fetch, FETCH_BY_NAME)?;
         let topic = unique("consume");
         let partitions = self.records.partitions;
         dialogue.create_topic(&topic, partitions)?;
-        compare::progress("records are produced");
+        progress::step("records are produced");
         let batch = batch(self.records.batch, self.records.size, self.records.codec.codec())?;
-        let batches = ((self.mebibytes << 20) / batch.len()).max(1);
+        let batches = ((self.mebibytes << 20) / (self.records.batch * self.records.size).max(1)).max(1);
         for partition in 0..i32::try_from(partitions).context("count partitions")? {
-            for _ in 0..batches {
-                append(&mut dialogue, &topic, partition, &batch)?;
-            }
+            append_times(&mut dialogue, &topic, partition, &batch, batches)?;
         }
         let end = i64::try_from(batches * self.records.batch).context("count records")?;
         let pressure = closed_loop::Pressure {
@@ -75,7 +87,7 @@ impl Consume {
             warmup: self.common.warmup,
             duration: self.common.duration,
         };
-        compare::progress("records are fetched");
+        progress::step("records are fetched");
         let work = |lines: Range<usize>| {
             let request = |line: usize| {
                 let partition = i32::try_from(line % partitions).expect("partitions are counted in 31 bits");

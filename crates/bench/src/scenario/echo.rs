@@ -5,10 +5,12 @@ use clap::Args;
 use wire::api::heartbeat::HeartbeatRequest;
 
 use crate::closed_loop;
-use crate::compare::{self, Target};
+use crate::compare::Target;
 use crate::echo::{self, Echoes};
 use crate::figure::Outcome;
 use crate::options::{Common, Loaded, at_least_one};
+use crate::progress;
+use crate::scenario::Scenario;
 use crate::template::Template;
 
 /// Frames of a heartbeat's size.
@@ -23,13 +25,30 @@ pub(crate) struct Echo {
     server_threads: usize,
 }
 
-impl Echo {
-    pub(crate) fn run(&self) -> Result<()> {
-        let settings = vec![("connections", self.loaded.connections.to_string())];
-        compare::run("echo", settings, &self.common, &[Target::echo()], |_| {
-            let request = Template::new(&sample(), 4);
-            measure(&self.common, &self.loaded, self.server_threads, "frames", &request)
-        })
+impl Scenario for Echo {
+    fn name(&self) -> &'static str {
+        "echo"
+    }
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn settings(&self) -> Vec<(&'static str, String)> {
+        vec![("connections", self.loaded.connections.to_string())]
+    }
+
+    fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
+        vec![("connections", &mut self.loaded.connections)]
+    }
+
+    fn targets(&self) -> Result<Vec<Target>> {
+        Ok(vec![Target::echo()])
+    }
+
+    fn measure(&self, _: &Target) -> Result<Outcome> {
+        let request = Template::new(&sample(), 4);
+        measure(&self.common, &self.loaded, self.server_threads, "frames", &request)
     }
 }
 
@@ -44,6 +63,7 @@ pub(crate) fn measure(
     let mut outcome = Outcome::default();
     for &pipeline in &loaded.pipeline {
         let pressure = loaded.pressure(common, pipeline);
+        progress::step(&format!("{what}, {pipeline} in flight"));
         let address = echo::start(loaded.connections, server_threads)?;
         let work =
             |lines: std::ops::Range<usize>| Echoes { requests: lines.map(|_| request.clone()).collect() };

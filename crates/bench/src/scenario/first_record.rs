@@ -12,15 +12,16 @@ use wire::api::list_offsets::{ListOffsetsPartition, ListOffsetsRequest, ListOffs
 use wire::api::metadata::{MetadataRequest, MetadataRequestTopic};
 use wire::api::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment};
 
-use crate::compare::{self, Place, Target};
-use crate::consumer_protocol::{assigned, assignment};
+use crate::compare::Target;
 use crate::dialogue::{Dialogue, accepted};
 use crate::figure::Outcome;
-use crate::members::{Habits, Identity, PROTOCOL, PROTOCOL_TYPE, disperse, join_request};
+use crate::members::{
+    Habits, Identity, PROTOCOL, PROTOCOL_TYPE, assigned, assignment, disperse, join_request,
+};
 use crate::options::Common;
 use crate::records::{FETCH_BY_NAME, append, batch, fetch, judge_fetched};
 use crate::scenario::commit::committed;
-use crate::scenario::{self, unique};
+use crate::scenario::{Scenario, unique};
 
 /// A consumer by the rules of Kafka's clients with their default settings; it talks as little as it can.
 #[derive(Args, Debug)]
@@ -32,15 +33,25 @@ pub(crate) struct FirstRecord {
 /// Where ListOffsets finds the start of a partition.
 const EARLIEST: i64 = -2;
 
-impl FirstRecord {
-    pub(crate) fn run(&self) -> Result<()> {
-        let targets = scenario::targets(&self.common, false)?;
-        compare::run("first-record", Vec::new(), &self.common, &targets, |target: &Target| {
-            match target.place {
-                Place::Server(address, _) => measure(address),
-                Place::Echo => Ok(Outcome::default()),
-            }
-        })
+impl Scenario for FirstRecord {
+    fn name(&self) -> &'static str {
+        "first-record"
+    }
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn settings(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
+        Vec::new()
+    }
+
+    fn measure(&self, target: &Target) -> Result<Outcome> {
+        measure(target.server()?.0)
     }
 }
 

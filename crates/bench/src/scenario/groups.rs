@@ -9,16 +9,17 @@ use clap::Args;
 use wire::api::offset_commit::{OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use wire::{ApiKey, encode_request};
 
-use crate::compare::{self, Place, Target};
+use crate::compare::Target;
 use crate::dialogue::{Dialogue, Versions};
 use crate::figure::Outcome;
 use crate::lines::Lines;
 use crate::members::{Habits, Identity, disperse, gather};
 use crate::options::{Common, at_least_one};
 use crate::process::{ServerProcess, room_for_connections};
+use crate::progress;
 use crate::reply_check::ReplyCheck;
 use crate::scenario::commit::{committed, judge};
-use crate::scenario::{self, habits, unique};
+use crate::scenario::{self, Scenario, habits, unique};
 use crate::template::CLIENT_ID;
 
 /// How many.
@@ -48,25 +49,31 @@ const IN_FLIGHT: usize = 32;
 /// How long the server is left alone before its memory is read.
 const IDLE_FOR: Duration = Duration::from_secs(2);
 
-impl Groups {
-    pub(crate) fn run(&self) -> Result<()> {
-        let settings = vec![
+impl Scenario for Groups {
+    fn name(&self) -> &'static str {
+        "groups"
+    }
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn settings(&self) -> Vec<(&'static str, String)> {
+        vec![
             ("groups", self.groups.to_string()),
             ("offsets per group", self.offsets.to_string()),
             ("members", self.members.to_string()),
-        ];
-        let targets = scenario::targets(&self.common, false)?;
-        room_for_connections(self.members)?;
-        compare::run("groups", settings, &self.common, &targets, |target: &Target| match target.place {
-            Place::Server(address, process) => {
-                let process = process.context("name the server's process with --pid")?;
-                self.measure(address, process)
-            }
-            Place::Echo => Ok(Outcome::default()),
-        })
+        ]
     }
 
-    fn measure(&self, address: SocketAddr, process: ServerProcess) -> Result<Outcome> {
+    fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
+        vec![("groups", &mut self.groups), ("offsets", &mut self.offsets), ("members", &mut self.members)]
+    }
+
+    fn measure(&self, target: &Target) -> Result<Outcome> {
+        let (address, process) = target.server()?;
+        let process = process.context("name the server's process with --pid")?;
+        room_for_connections(self.members)?;
         let mut dialogue = Dialogue::open(address)?;
         let (topic, run) = (unique("groups"), unique("groups"));
         dialogue.create_topic(&topic, self.offsets)?;
@@ -76,7 +83,7 @@ impl Groups {
         let before = at_rest(process)?;
         outcome.bytes("memory before", "MB", before / 1e6);
 
-        compare::progress(&format!("{} groups commit", self.groups));
+        progress::step(&format!("{} groups commit", self.groups));
         let begun = Instant::now();
         create(address, dialogue.versions(), &topic, self.offsets, &names)?;
         outcome.time("groups made in", begun.elapsed());
@@ -106,16 +113,18 @@ impl Groups {
             }
         }
         if !self.keep {
-            compare::progress("the groups are removed");
+            progress::step("the groups are removed");
             dialogue.delete_groups(&names)?;
             dialogue.delete_topic(&topic)?;
         }
         Ok(outcome)
     }
+}
 
+impl Groups {
     /// Lets members join a group of their own and closes their connections.
     fn join(&self, address: SocketAddr, dialogue: &mut Dialogue) -> Result<Vec<Identity>> {
-        compare::progress(&format!("{} members join", self.members));
+        progress::step(&format!("{} members join", self.members));
         let habits = Habits { partitions: self.members, ..habits() };
         let sizes = [(unique("groups-members"), self.members)];
         gather(address, dialogue, &habits, &sizes, scenario::SETTLES_WITHIN)

@@ -9,14 +9,15 @@ use wire::ApiKey;
 use wire::api::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 
 use crate::closed_loop::{self, Work};
-use crate::compare::{self, Place, Target};
+use crate::compare::{Place, Target};
 use crate::dialogue::{Dialogue, accepted};
 use crate::figure::Outcome;
 use crate::members::{Identity, disperse, gather};
 use crate::options::{Common, Loaded, at_least_one};
 use crate::process::ServerProcess;
+use crate::progress;
 use crate::reply_check::ReplyCheck;
-use crate::scenario::{self, echo, habits, spread, unique};
+use crate::scenario::{self, Scenario, echo, habits, spread};
 use crate::template::Template;
 
 /// Members and groups.
@@ -39,37 +40,57 @@ pub(crate) struct Heartbeat {
 
 const WHAT: &str = "heartbeats";
 
-impl Heartbeat {
-    pub(crate) fn run(&self) -> Result<()> {
-        let settings = vec![
+impl Scenario for Heartbeat {
+    fn name(&self) -> &'static str {
+        "heartbeat"
+    }
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn settings(&self) -> Vec<(&'static str, String)> {
+        vec![
             ("members", self.members.to_string()),
             ("groups", self.groups.to_string()),
             ("connections", self.loaded.connections.to_string()),
-        ];
-        let targets = scenario::targets(&self.common, self.with_echo)?;
-        compare::run("heartbeat", settings, &self.common, &targets, |target: &Target| match target.place {
-            Place::Server(address, process) => self.measure(address, process),
-            Place::Echo => {
-                let sample = Identity {
-                    group: unique("heartbeat-0"),
-                    member: format!("{}-00000000-0000-0000-0000-000000000000", crate::template::CLIENT_ID),
-                    generation: 1,
-                };
-                echo::measure(&self.common, &self.loaded, 1, WHAT, &request(&sample, 4))
-            }
-        })
+        ]
     }
 
-    fn measure(&self, address: SocketAddr, process: Option<ServerProcess>) -> Result<Outcome> {
+    fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
+        vec![
+            ("members", &mut self.members),
+            ("groups", &mut self.groups),
+            ("connections", &mut self.loaded.connections),
+        ]
+    }
+
+    fn targets(&self) -> Result<Vec<Target>> {
+        Target::all_behind_echo(&self.common, self.with_echo)
+    }
+
+    fn measure(&self, target: &Target) -> Result<Outcome> {
+        match target.place {
+            Place::Server(address, process) => self.measure_server(address, process),
+            Place::Echo => {
+                let request = request(&Identity::sample("heartbeat"), 4);
+                echo::measure(&self.common, &self.loaded, 1, WHAT, &request)
+            }
+        }
+    }
+}
+
+impl Heartbeat {
+    fn measure_server(&self, address: SocketAddr, process: Option<ServerProcess>) -> Result<Outcome> {
         let mut dialogue = Dialogue::open(address)?;
         let version = dialogue.versions().of(ApiKey::Heartbeat, 4)?;
         let groups = spread("heartbeat", self.members, self.groups);
-        compare::progress(&format!("{} members join", self.members));
+        progress::step(&format!("{} members join", self.members));
         let members = gather(address, &mut dialogue, &habits(), &groups, scenario::SETTLES_WITHIN)?;
         let mut outcome = Outcome::default();
         for &pipeline in &self.loaded.pipeline {
             let pressure = self.loaded.pressure(&self.common, pipeline);
-            compare::progress(&format!("heartbeats, {pipeline} in flight"));
+            progress::step(&format!("heartbeats, {pipeline} in flight"));
             let work = |lines: Range<usize>| {
                 let connections = self.loaded.connections;
                 Heartbeats::new(

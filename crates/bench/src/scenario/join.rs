@@ -1,19 +1,16 @@
 //! `join`: many members start at once, then one more comes.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
 use anyhow::Result;
 use clap::Args;
 
-use crate::compare::{self, Place, Target};
+use crate::compare::Target;
 use crate::dialogue::Dialogue;
-use crate::duration;
 use crate::figure::Outcome;
-use crate::members::{Crowd, Habits, disperse};
-use crate::options::{Common, at_least_one};
+use crate::members::{Crowd, disperse};
+use crate::options::{Common, Rebalancing, at_least_one};
 use crate::process::room_for_connections;
-use crate::scenario::{self, habits, unique};
+use crate::progress;
+use crate::scenario::{Scenario, unique};
 
 /// How many, and how they behave.
 #[derive(Args, Debug)]
@@ -23,50 +20,47 @@ pub(crate) struct Join {
     /// Members, each with a connection of its own
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one)]
     members: usize,
-    /// Partitions that the leader gives out
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    partitions: usize,
-    /// How often a member asks whether it must rejoin
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = duration::parse)]
-    heartbeat: Duration,
-    /// How long a group may take to become stable
-    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = duration::parse)]
-    patience: Duration,
+    #[command(flatten)]
+    rebalancing: Rebalancing,
 }
 
-impl Join {
-    pub(crate) fn run(&self) -> Result<()> {
-        let settings = vec![
-            ("members", self.members.to_string()),
-            ("partitions", self.partitions.to_string()),
-            ("heartbeat every", format!("{:?}", self.heartbeat)),
-        ];
-        let targets = scenario::targets(&self.common, false)?;
-        room_for_connections(self.members + 1)?;
-        compare::run("join", settings, &self.common, &targets, |target: &Target| match target.place {
-            Place::Server(address, _) => self.measure(address),
-            Place::Echo => Ok(Outcome::default()),
-        })
+impl Scenario for Join {
+    fn name(&self) -> &'static str {
+        "join"
     }
 
-    fn measure(&self, address: SocketAddr) -> Result<Outcome> {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn settings(&self) -> Vec<(&'static str, String)> {
+        self.rebalancing.settings(self.members)
+    }
+
+    fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
+        vec![("members", &mut self.members), ("partitions", &mut self.rebalancing.partitions)]
+    }
+
+    fn measure(&self, target: &Target) -> Result<Outcome> {
+        let (address, _) = target.server()?;
+        room_for_connections(self.members + 1)?;
         let mut dialogue = Dialogue::open(address)?;
         let group = unique("join");
         dialogue.await_coordinators(std::slice::from_ref(&group))?;
-        let habits = Habits { partitions: self.partitions, heartbeat_interval: self.heartbeat, ..habits() };
         let sizes = [(group.clone(), self.members)];
-        let mut crowd = Crowd::connect(address, dialogue.versions(), habits, &sizes)?;
+        let mut crowd = Crowd::connect(address, dialogue.versions(), self.rebalancing.habits(), &sizes)?;
+        let patience = self.rebalancing.patience;
         let mut outcome = Outcome::default();
 
-        compare::progress(&format!("{} members join", self.members));
-        let first = crowd.settle(self.patience)?;
+        progress::step(&format!("{} members join", self.members));
+        let first = crowd.settle(patience)?;
         outcome.time("all stable after", first.took);
         outcome.count("  generations needed", first.generations);
         outcome.count("  JoinGroup requests", first.joins);
 
-        compare::progress("one more member joins");
+        progress::step("one more member joins");
         crowd.add(address, 0)?;
-        let more = crowd.settle(self.patience)?;
+        let more = crowd.settle(patience)?;
         outcome.time("one more: all stable after", more.took);
         outcome.time("  last rejoin sent to last JoinGroup reply", more.last_join_to_last_answer);
         outcome.time("  last rejoin sent to last assignment", more.last_join_to_settled);

@@ -1,7 +1,5 @@
 //! `latency`: one request in flight on one connection, and how long each takes.
 
-use std::net::SocketAddr;
-
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use wire::api::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
@@ -10,14 +8,14 @@ use wire::api::produce::ProduceRequest;
 use wire::{ApiKey, RequestMessage};
 
 use crate::closed_loop::{self, Pressure, Work, Yield};
-use crate::compare::{self, Place, Target};
+use crate::compare::Target;
 use crate::dialogue::{Dialogue, accepted};
 use crate::figure::{Better, Outcome};
 use crate::options::Common;
-use crate::process::ServerProcess;
+use crate::progress;
 use crate::records::{PRODUCE_BY_NAME, append, batch, judge_produced, produce};
 use crate::reply_check::ReplyCheck;
-use crate::scenario::{self, unique};
+use crate::scenario::{Scenario, unique};
 use crate::template::Template;
 
 /// What is asked.
@@ -41,16 +39,25 @@ enum Request {
     Produce,
 }
 
-impl Latency {
-    pub(crate) fn run(&self) -> Result<()> {
-        let targets = scenario::targets(&self.common, false)?;
-        compare::run("latency", Vec::new(), &self.common, &targets, |target: &Target| match target.place {
-            Place::Server(address, process) => self.measure(address, process),
-            Place::Echo => Ok(Outcome::default()),
-        })
+impl Scenario for Latency {
+    fn name(&self) -> &'static str {
+        "latency"
     }
 
-    fn measure(&self, address: SocketAddr, process: Option<ServerProcess>) -> Result<Outcome> {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn settings(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
+        Vec::new()
+    }
+
+    fn measure(&self, target: &Target) -> Result<Outcome> {
+        let (address, process) = target.server()?;
         let mut dialogue = Dialogue::open(address)?;
         let topic = unique("latency");
         dialogue.create_topic(&topic, 1)?;
@@ -60,7 +67,7 @@ impl Latency {
         let pressure = Pressure { connections: 1, pipeline: 1, threads: 1, warmup, duration };
         let mut outcome = Outcome::default();
         for &request in &self.request {
-            compare::progress(&format!("latency, {request:?}"));
+            progress::step(&format!("latency, {request:?}"));
             match request {
                 Request::ApiVersions => {
                     let version = dialogue.versions().of(ApiKey::ApiVersions, 3)?;
@@ -99,6 +106,7 @@ fn describe<W>(outcome: &mut Outcome, what: &str, gained: &Yield<W>) {
         outcome.time(format!("{what}, {name}"), gained.latencies.percentile(share));
     }
     outcome.add(format!("  {what} per second"), "/s", Better::Higher, gained.per_second);
+    outcome.doubts.extend(gained.doubt_about_others(what));
 }
 
 /// The same request on every connection, again and again.

@@ -10,13 +10,14 @@ use wire::api::list_offsets::{ListOffsetsPartition, ListOffsetsRequest, ListOffs
 use wire::api::produce::ProduceRequest;
 
 use crate::closed_loop::{self, Work};
-use crate::compare::{self, Place, Target};
+use crate::compare::Target;
 use crate::dialogue::{Dialogue, accepted};
 use crate::figure::{Better, Outcome};
 use crate::options::{Common, at_least_one};
 use crate::process::ServerProcess;
+use crate::progress;
 use crate::records::{self, PRODUCE_BY_NAME, batch};
-use crate::scenario::{self, unique};
+use crate::scenario::{Scenario, unique};
 use crate::template::CLIENT_ID;
 
 /// What is produced and how.
@@ -60,8 +61,10 @@ pub(crate) struct Records {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Acks {
     /// By the leader
+    #[value(alias = "1")]
     One,
     /// By all replicas
+    #[value(alias = "-1")]
     All,
 }
 
@@ -97,19 +100,34 @@ impl Records {
     }
 }
 
-impl Produce {
-    pub(crate) fn run(&self) -> Result<()> {
+impl Scenario for Produce {
+    fn name(&self) -> &'static str {
+        "produce"
+    }
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn settings(&self) -> Vec<(&'static str, String)> {
         let mut settings = self.records.settings();
         settings.push(("acks", format!("{:?}", self.acks).to_lowercase()));
         settings.push(("connections", self.connections.to_string()));
-        let targets = scenario::targets(&self.common, false)?;
-        compare::run("produce", settings, &self.common, &targets, |target: &Target| match target.place {
-            Place::Server(address, process) => self.measure(address, process),
-            Place::Echo => Ok(Outcome::default()),
-        })
+        settings
     }
 
-    fn measure(&self, address: SocketAddr, process: Option<ServerProcess>) -> Result<Outcome> {
+    fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
+        let Self { records, connections, .. } = self;
+        vec![
+            ("size", &mut records.size),
+            ("batch", &mut records.batch),
+            ("partitions", &mut records.partitions),
+            ("connections", connections),
+        ]
+    }
+
+    fn measure(&self, target: &Target) -> Result<Outcome> {
+        let (address, process) = target.server()?;
         let mut outcome = Outcome::default();
         for &pipeline in &self.pipeline {
             let pressure = closed_loop::Pressure {
@@ -119,7 +137,7 @@ impl Produce {
                 warmup: self.common.warmup,
                 duration: self.common.duration,
             };
-            compare::progress(&format!("produce, {pipeline} in flight"));
+            progress::step(&format!("produce, {pipeline} in flight"));
             let gained = produce(address, process, pressure, &self.records, self.acks)?;
             outcome.load("records", pressure, &gained);
             #[expect(clippy::cast_precision_loss, reason = "the size of a record")]

@@ -6,10 +6,10 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 
-use crate::compare::{self, Place, Target};
+use crate::compare::Target;
 use crate::figure::Outcome;
 use crate::options::Common;
-use crate::scenario;
+use crate::scenario::Scenario;
 use crate::server_command::Server;
 
 /// How to start it.
@@ -22,19 +22,35 @@ pub(crate) struct Start {
     command: String,
 }
 
-impl Start {
-    pub(crate) fn run(&self) -> Result<()> {
-        let targets = scenario::targets(&self.common, false)?;
-        compare::run("start", Vec::new(), &self.common, &targets, |target: &Target| {
-            let Place::Server(address, _) = target.place else { return Ok(Outcome::default()) };
-            let server = Server::start(&self.command, address)?;
-            let mut outcome = Outcome::default();
-            outcome.time("first answer after", server.ready_after);
-            thread::sleep(Duration::from_secs(2));
-            #[expect(clippy::cast_precision_loss, reason = "memory is shown in a few digits")]
-            outcome.bytes("memory, idle", "MB", server.process().resident()? as f64 / 1e6);
-            server.kill()?;
-            Ok(outcome)
-        })
+/// How long the server is left alone before its memory is read.
+const IDLE_FOR: Duration = Duration::from_secs(2);
+
+impl Scenario for Start {
+    fn name(&self) -> &'static str {
+        "start"
+    }
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn settings(&self) -> Vec<(&'static str, String)> {
+        vec![("command", self.command.clone())]
+    }
+
+    fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
+        Vec::new()
+    }
+
+    fn measure(&self, target: &Target) -> Result<Outcome> {
+        let (address, _) = target.server()?;
+        let server = Server::start(&self.command, address)?;
+        let mut outcome = Outcome::default();
+        outcome.time("first answer after", server.ready_after);
+        thread::sleep(IDLE_FOR);
+        #[expect(clippy::cast_precision_loss, reason = "memory is shown in a few digits")]
+        outcome.bytes("memory, idle", "MB", server.process().resident()? as f64 / 1e6);
+        server.kill()?;
+        Ok(outcome)
     }
 }

@@ -1,4 +1,4 @@
-//! A small load of our own: produce requests over blocking sockets, one in flight or a few.
+//! A connection on which requests are sent by hand: what prepares a run, and a reader that never reads.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -47,7 +47,13 @@ impl Connection {
     /// Produces one batch and waits for its answer.
     pub(crate) fn produce(&mut self, topic: &str, partition: i32, batch: &Bytes) -> Result<()> {
         self.send(&produce_frame(topic, partition, batch))?;
-        self.produced()
+        let frame = self.receive()?;
+        let (_, answer) =
+            wire::decode_response::<ProduceRequest>(frame, PRODUCE).context("read an answer")?;
+        for partition in answer.responses.iter().flat_map(|topic| &topic.partition_responses) {
+            ensure!(partition.error_code == 0, "a produce failed with error {}", partition.error_code);
+        }
+        Ok(())
     }
 
     /// Produces one batch to a partition that may not be open yet, though its leader has a name already.
@@ -61,17 +67,6 @@ impl Connection {
                 outcome => return outcome,
             }
         }
-    }
-
-    /// Reads the answer to a produce that was sent before.
-    pub(crate) fn produced(&mut self) -> Result<()> {
-        let frame = self.receive()?;
-        let (_, answer) =
-            wire::decode_response::<ProduceRequest>(frame, PRODUCE).context("read an answer")?;
-        for partition in answer.responses.iter().flat_map(|topic| &topic.partition_responses) {
-            ensure!(partition.error_code == 0, "a produce failed with error {}", partition.error_code);
-        }
-        Ok(())
     }
 
     /// Sends a fetch and leaves its answer unread.
@@ -90,7 +85,7 @@ impl Connection {
         self.send(&wire::encode_request(&request, FETCH, 0, Some("bench")))
     }
 
-    pub(crate) fn send(&mut self, frame: &Frame) -> Result<()> {
+    fn send(&mut self, frame: &Frame) -> Result<()> {
         frame.chunks().iter().try_for_each(|chunk| self.stream.write_all(chunk)).context("send a request")
     }
 
@@ -110,7 +105,7 @@ impl Connection {
 }
 
 /// A produce request for one batch.
-pub(crate) fn produce_frame(topic: &str, partition: i32, batch: &Bytes) -> Frame {
+fn produce_frame(topic: &str, partition: i32, batch: &Bytes) -> Frame {
     let request = ProduceRequest {
         transactional_id: None,
         acks: -1,
@@ -132,32 +127,4 @@ pub(crate) fn batch(records: usize, bytes: usize) -> Result<Bytes> {
         builder.push(&NewRecord { timestamp: 1, key: None, value: Some(&value), headers: &[] })?;
     }
     Ok(builder.finish()?)
-}
-
-/// How long each of many requests took.
-pub(crate) struct Latencies(Vec<Duration>);
-
-impl Latencies {
-    /// The latency that this share of requests did not exceed, in milliseconds.
-    pub(crate) fn percentile(&self, share: f64) -> f64 {
-        #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let index = ((self.0.len() as f64 * share) as usize).min(self.0.len().saturating_sub(1));
-        self.0.get(index).map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e3)
-    }
-}
-
-/// Produces `requests` records of 100 bytes, each after the answer to the one before.
-pub(crate) fn one_in_flight(connection: &mut Connection, topic: &str, requests: usize) -> Result<Latencies> {
-    let batch = batch(1, 100)?;
-    let mut latencies = Vec::with_capacity(requests);
-    // The first tenth warms up caches, connections and the other side's compiler.
-    for n in 0..requests + requests / 10 {
-        let begun = Instant::now();
-        connection.produce(topic, 0, &batch)?;
-        if n >= requests / 10 {
-            latencies.push(begun.elapsed());
-        }
-    }
-    latencies.sort();
-    Ok(Latencies(latencies))
 }

@@ -1,95 +1,137 @@
-//! Measures Kohort beside Apache Kafka on this machine, in one run, alternating, and writes docs/benchmarks.md.
+//! Measures Kohort beside Apache Kafka on this machine, in one run, and writes docs/benchmarks.md with its plots.
 //!
-//! `cargo xtask bench` runs it. Both brokers get the same load from the same tools: librdkafka's and Kafka's own
-//! performance programs, a small one-in-flight loop of ours for latency, and for groups the load generator of the
-//! crate `bench`. What only Kohort owes (many partitions, recovery, a reader that never reads, very large groups) is
-//! measured on Kohort alone. `--groups` measures groups alone and `--records` all the rest.
+//! `cargo xtask bench` runs it. Both brokers get the same load: from `kohort bench`, which turns from one to the other,
+//! and for records also from librdkafka's and Kafka's own performance programs. What only Kohort owes (a reader that
+//! never reads, very large groups) is measured on Kohort alone. `--groups` measures groups alone and `--records` all
+//! the rest; `--quick` measures little of everything. These three leave docs/ as it is.
 #![expect(clippy::print_stdout, reason = "this program talks to a person at a terminal")]
 
-mod alone;
-mod coordination;
+mod facts;
+mod generator;
+mod groups;
+mod growth;
 mod load;
 mod lone_consumer;
+mod owed;
+mod page;
 mod process;
-mod report;
-mod side;
+mod records;
+mod recovery;
 mod tools;
+mod unread;
 
-use anyhow::Result;
+use std::fs;
+use std::path::Path;
 
-use crate::report::Report;
-use crate::side::Side;
+use anyhow::{Context, Result, bail};
+use e2e::checkout;
+
+use crate::generator::Generator;
+use crate::page::Page;
 use crate::tools::Tools;
 
 /// How much load one repetition brings.
 #[derive(Clone, Copy)]
 pub(crate) struct Scale {
     pub(crate) repetitions: usize,
+    /// Load that is counted, and load before it, in each run of the generator.
+    pub(crate) duration: &'static str,
+    pub(crate) warmup: &'static str,
+    /// The same at each point of a plot.
+    pub(crate) point: &'static str,
+    pub(crate) point_warmup: &'static str,
     pub(crate) rdkafka_records: u64,
     pub(crate) java_records: u64,
-    pub(crate) latency_requests: usize,
-    pub(crate) partition_batches: usize,
-    pub(crate) recovery_bytes: u64,
+    pub(crate) recovery_mebibytes: usize,
+    /// Members of a large group, and of one that Kafka takes too.
+    pub(crate) largest_group: usize,
+    pub(crate) large_group: usize,
+    pub(crate) idle_groups: usize,
+    pub(crate) connections: usize,
 }
 
 const FULL: Scale = Scale {
     repetitions: 3,
+    duration: "5s",
+    warmup: "2s",
+    point: "2s",
+    point_warmup: "1s",
     rdkafka_records: 2_000_000,
     java_records: 1_000_000,
-    latency_requests: 5_000,
-    partition_batches: 20_000,
-    recovery_bytes: 1 << 30,
+    recovery_mebibytes: 1024,
+    largest_group: 10_000,
+    large_group: 1000,
+    idle_groups: 100_000,
+    connections: 5000,
 };
 
 const QUICK: Scale = Scale {
     repetitions: 1,
-    rdkafka_records: 500_000,
-    java_records: 200_000,
-    latency_requests: 1_000,
-    partition_batches: 4_000,
-    recovery_bytes: 256 << 20,
+    duration: "500ms",
+    warmup: "200ms",
+    point: "200ms",
+    point_warmup: "100ms",
+    rdkafka_records: 200_000,
+    java_records: 100_000,
+    recovery_mebibytes: 64,
+    largest_group: 1000,
+    large_group: 100,
+    idle_groups: 10_000,
+    connections: 500,
 };
-
-/// What was measured, on what.
-fn facts(tools: &Tools) -> Vec<(&'static str, String)> {
-    let first = |path: &str, name: &str| {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("unknown");
-        line.trim_start_matches([':', ' ', '\t']).to_owned()
-    };
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    vec![
-        ("Cores, shared with the load", cores.to_string()),
-        ("Processor", first("/proc/cpuinfo", "model name")),
-        ("Memory", first("/proc/meminfo", "MemTotal")),
-        ("Kernel", first("/proc/sys/kernel/osrelease", "")),
-        ("Apache Kafka", tools.kafka_version()),
-        ("Load", "librdkafka's rdkafka_performance -s 1024 -a -1, Kafka's ProducerPerformance --record-size 1024 acks=all, one partition each".to_owned()),
-    ]
-}
 
 fn main() -> Result<()> {
     let given = |flag: &str| std::env::args().any(|argument| argument == flag);
-    let quick = given("--quick");
-    let scale = if quick { QUICK } else { FULL };
+    if let Some(unknown) =
+        std::env::args().skip(1).find(|it| !["--quick", "--groups", "--records"].contains(&it.as_str()))
+    {
+        bail!("no option {unknown}; there are --quick, --groups and --records");
+    }
+    let whole = !given("--quick") && !given("--groups") && !given("--records");
+    let scale = if given("--quick") { QUICK } else { FULL };
+    let directory = checkout::target().join("benchmarks");
     let tools = Tools::prepare()?;
-    let mut report = Report::new(scale, facts(&tools));
+    let mut page = Page::new(scale.repetitions, facts::gather(&tools));
+    let mut generator = Generator::find(scale, directory.join(DRAWINGS))?;
+    let mut outcome = Ok(());
     if !given("--groups") {
-        for repetition in 1..=scale.repetitions {
-            for side in [Side::Kohort, Side::Kafka] {
-                println!("-- {side}, repetition {repetition} of {}", scale.repetitions);
-                side.measure(&tools, scale, &mut report)?;
-            }
-        }
-        alone::measure(scale, &mut report)?;
+        outcome = records::measure(&tools, scale, &mut generator, &mut page);
     }
-    if !given("--records") {
-        coordination::measure(scale, &mut report)?;
+    if outcome.is_ok() && !given("--records") {
+        outcome = groups::measure(scale, &mut generator, &mut page);
     }
-    println!("\n{}", report.markdown());
-    if quick || given("--groups") || given("--records") {
-        println!("a run of less than everything is for looking; docs/benchmarks.md is left as it is");
+    page.commands = generator.commands();
+    println!("\n{}", page.tables());
+    let docs = checkout::root().join("docs");
+    page.write(&directory.join(PAGE), &docs.join(PAGE))?;
+    println!("written to {}", directory.join(PAGE).display());
+    if given("--quick") {
+        println!(
+            "a quick run measures less than its rows say: fewer members, groups, records and connections"
+        );
+    }
+    // A run with errors is no result, and less than everything is for looking.
+    outcome?;
+    if !whole {
+        println!("this is less than everything, so docs/{PAGE} is left as it is");
         return Ok(());
     }
-    report.write()
+    publish(&directory, &docs)
+}
+
+/// The page, and the directory of its drawings beside it.
+const PAGE: &str = "benchmarks.md";
+const DRAWINGS: &str = "benchmarks";
+
+/// Puts a whole run where people look for it.
+fn publish(from: &Path, to: &Path) -> Result<()> {
+    let drawings = to.join(DRAWINGS);
+    fs::create_dir_all(&drawings).with_context(|| format!("create {}", drawings.display()))?;
+    for entry in fs::read_dir(from.join(DRAWINGS)).context("list the drawings")? {
+        let entry = entry.context("list the drawings")?;
+        fs::copy(entry.path(), drawings.join(entry.file_name())).context("copy a drawing")?;
+    }
+    fs::copy(from.join(PAGE), to.join(PAGE)).context("copy the page")?;
+    println!("published in {}", to.join(PAGE).display());
+    Ok(())
 }

@@ -1,0 +1,68 @@
+//! What Kohort owes, and whether a figure pays it.
+
+use crate::page::{median, shown};
+
+/// A promise about one figure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Owed {
+    /// At least so many times Kafka's figure.
+    TimesKafka(f64),
+    /// At most this share of Kafka's figure.
+    ShareOfKafka(f64),
+    /// At least this, in the figure's unit.
+    AtLeast(f64),
+    /// At most this, in the figure's unit.
+    AtMost(f64),
+    /// At least this share of something else that Kohort or this machine does.
+    ShareOf { share: f64, of: &'static str, which_is: f64 },
+    /// That it comes to an end at all.
+    Ends,
+}
+
+/// Whether it was paid.
+#[derive(Clone, Debug)]
+pub(crate) struct Verdict {
+    pub(crate) owed: String,
+    pub(crate) measured: String,
+    pub(crate) met: bool,
+}
+
+impl Owed {
+    /// Holds medians against the promise. What was not measured does not pay.
+    pub(crate) fn judge(self, kohort: &[f64], kafka: &[f64], unit: &str) -> Verdict {
+        let (ours, theirs) = (median(kohort), median(kafka));
+        let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+        match self {
+            Self::TimesKafka(times) => Verdict {
+                owed: format!("≥ {times} × Kafka"),
+                measured: format!("{:.2} ×", ours / theirs),
+                met: ours / theirs >= times,
+            },
+            Self::ShareOfKafka(share) => Verdict {
+                owed: format!("≤ {share} of Kafka"),
+                measured: format!("{:.3}", ours / theirs),
+                met: ours / theirs <= share,
+            },
+            Self::AtLeast(least) => Verdict {
+                owed: format!("≥ {}{unit}", shown(least)),
+                measured: shown(ours),
+                met: ours >= least,
+            },
+            Self::AtMost(most) => {
+                Verdict {
+                    owed: format!("≤ {}{unit}", shown(most)), measured: shown(ours), met: ours <= most
+                }
+            }
+            Self::ShareOf { share, of, which_is } => Verdict {
+                owed: format!("≥ {share} of {of}"),
+                measured: format!("{:.2} of {}", ours / which_is, shown(which_is)),
+                met: ours / which_is >= share,
+            },
+            Self::Ends => Verdict {
+                owed: "it settles".to_owned(),
+                measured: if kohort.is_empty() { "no".to_owned() } else { "yes".to_owned() },
+                met: !kohort.is_empty(),
+            },
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Figures gathered over repetitions, and the page and the plot made of them.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use bench::plot::{Aim, BarFigure, Bars, Spread};
+
+use crate::generator::{Figures, Points};
+use crate::owed::Owed;
+
+/// Where what people wrote begins, which a new run keeps.
+const KEPT_FROM: &str = "\n## Reading these figures";
+
+/// What was measured so far.
+pub(crate) struct Page {
+    repetitions: usize,
+    rows: Vec<Row>,
+    /// What the load generator says against trusting its own figures.
+    notes: Vec<String>,
+    /// What was measured, on what.
+    facts: Vec<(&'static str, String)>,
+    /// How the generator was called.
+    pub(crate) commands: Vec<String>,
+    /// Drawings by file and what they show, in order.
+    drawings: Vec<(&'static str, &'static str)>,
+}
+
+/// One figure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct What {
+    pub(crate) part: Part,
+    pub(crate) name: &'static str,
+    pub(crate) unit: &'static str,
+    pub(crate) aim: Aim,
+}
+
+/// Which table a figure stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Groups,
+    Records,
+}
+
+impl Part {
+    fn heading(self) -> &'static str {
+        match self {
+            Self::Groups => "Groups",
+            Self::Records => "Records and the process",
+        }
+    }
+
+    fn drawing(self) -> &'static str {
+        match self {
+            Self::Groups => "groups.svg",
+            Self::Records => "records.svg",
+        }
+    }
+}
+
+struct Row {
+    what: What,
+    kohort: Vec<f64>,
+    kafka: Vec<f64>,
+    owed: Option<Owed>,
+}
+
+impl Page {
+    pub(crate) fn new(repetitions: usize, facts: Vec<(&'static str, String)>) -> Self {
+        Self {
+            repetitions,
+            rows: Vec::new(),
+            notes: Vec::new(),
+            facts,
+            commands: Vec::new(),
+            drawings: Vec::new(),
+        }
+    }
+
+    /// Adds values to a figure, which gets a row when it is new.
+    pub(crate) fn add(&mut self, what: What, is_kohort: bool, values: Vec<f64>) {
+        let known = self.rows.iter().position(|row| row.what.name == what.name);
+        let index = known.unwrap_or_else(|| {
+            self.rows.push(Row { what, kohort: Vec::new(), kafka: Vec::new(), owed: None });
+            self.rows.len() - 1
+        });
+        let row = &mut self.rows[index];
+        if is_kohort { row.kohort.extend(values) } else { row.kafka.extend(values) }
+    }
+
+    /// Adds one figure of both brokers.
+    pub(crate) fn compare(&mut self, what: What, figures: &Figures, name: &str) -> Result<()> {
+        self.add(what, true, figures.values("kohort", name)?);
+        self.add(what, false, figures.values("kafka", name)?);
+        Ok(())
+    }
+
+    /// Says what Kohort owes of a figure that was added.
+    pub(crate) fn owe(&mut self, what: What, owed: Owed) {
+        if let Some(row) = self.rows.iter_mut().find(|row| row.what.name == what.name) {
+            row.owed = Some(owed);
+        }
+    }
+
+    /// Keeps what a run says against its own figures.
+    pub(crate) fn note(&mut self, run: &str, figures: &Figures) {
+        for note in figures.notes() {
+            println!("note, {run}: {note}");
+            self.notes.push(format!("{run}: {note}"));
+        }
+    }
+
+    /// Keeps that points of a drawing have such notes.
+    pub(crate) fn note_points(&mut self, run: &str, points: &Points) {
+        let doubtful = points.0.iter().filter(|(_, figures)| !figures.notes().is_empty()).count();
+        if doubtful > 0 {
+            self.notes.push(format!("{run}: there are notes at {doubtful} of {} points", points.0.len()));
+        }
+    }
+
+    /// Shows a drawing that the generator has made.
+    pub(crate) fn show(&mut self, file: &'static str, caption: &'static str) {
+        self.drawings.push((file, caption));
+    }
+
+    /// The figures, part by part.
+    pub(crate) fn tables(&self) -> String {
+        self.parts().map(|part| self.table(part)).chain([self.sum()]).collect()
+    }
+
+    /// The parts that were measured.
+    fn parts(&self) -> impl Iterator<Item = Part> {
+        [Part::Groups, Part::Records].into_iter().filter(|part| self.rows_of(*part).count() > 0)
+    }
+
+    fn rows_of(&self, part: Part) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |row| row.what.part == part)
+    }
+
+    fn table(&self, part: Part) -> String {
+        let mut text = format!(
+            "## {}\n\n| what | Kohort | Kafka | Kohort / Kafka | owed | measured | met |\n|---|---|---|---|---|---|---|\n",
+            part.heading()
+        );
+        self.rows_of(part).for_each(|row| text.push_str(&row.line()));
+        text.push('\n');
+        text
+    }
+
+    fn sum(&self) -> String {
+        let judged = self.rows.iter().filter_map(|row| Some(row.verdict()?.met));
+        let (met, all) = judged.fold((0, 0), |(met, all), is_met| (met + usize::from(is_met), all + 1));
+        format!("{met} of {all} promises are met.\n")
+    }
+
+    /// Writes the page and the drawing of the comparison beside the other drawings. What people wrote below the figures
+    /// of the page `before` stays.
+    pub(crate) fn write(&self, path: &Path, before: &Path) -> Result<()> {
+        let old = fs::read_to_string(before).unwrap_or_default();
+        let mut text = format!(
+            "# Kohort beside Apache Kafka\n\nMade by `cargo xtask bench`, which repeats it on your machine. Both brokers \
+             ran with their defaults on the cores that the load used too. Kohort's acknowledgement means that the \
+             record or commit is on disk; Kafka's does not. Figures are medians over {} repetitions, which \
+             alternated between the brokers, with the lowest and highest beside them. \
+             [measuring.md](measuring.md) says how each is taken.\n\n",
+            self.repetitions
+        );
+        for (name, fact) in &self.facts {
+            let _ = writeln!(text, "- {name}: {fact}");
+        }
+        text.push('\n');
+        text.push_str(&self.sum());
+        for part in self.parts() {
+            let file = part.drawing();
+            fs::write(path.with_extension("").join(file), self.overview(part).draw())
+                .context("write a drawing")?;
+            let _ = write!(
+                text,
+                "\n{}![{}, side by side](benchmarks/{file})\n",
+                self.table(part),
+                part.heading()
+            );
+        }
+        if !self.drawings.is_empty() {
+            text.push_str("\n## How cost grows\n");
+        }
+        for (file, caption) in &self.drawings {
+            let _ = write!(text, "\n{caption}:\n\n![{caption}](benchmarks/{file})\n");
+        }
+        if !self.notes.is_empty() {
+            text.push_str("\n## What speaks against these figures\n\nThe load generator says:\n\n");
+            for note in &self.notes {
+                let _ = writeln!(text, "- {note}");
+            }
+        }
+        text.push_str(
+            "\n## Commands\n\n`cargo xtask bench` starts the brokers and runs these, `KOHORT` and `KAFKA` being their \
+             addresses; each works by itself on any server. For records it also runs librdkafka's \
+             `rdkafka_performance -P -s 1024 -a -1` and `-C -o beginning`, and Kafka's `ProducerPerformance \
+             --record-size 1024` with `acks=all`, on one partition each.\n\n```sh\n",
+        );
+        for command in &self.commands {
+            let _ = writeln!(text, "{command}");
+        }
+        text.push_str("```\n");
+        if let Some(kept) = old.find(KEPT_FROM) {
+            text.push_str(&old[kept..]);
+        }
+        fs::write(path, text).with_context(|| format!("write {}", path.display()))
+    }
+
+    fn overview(&self, part: Part) -> Bars {
+        let both = self.rows_of(part).filter(|row| !row.kohort.is_empty() && !row.kafka.is_empty());
+        let figure = |row: &Row| {
+            let bar = |name: &str, values: &[f64], remark: String| {
+                Spread::of(values).map(|spread| (name.to_owned(), spread, remark))
+            };
+            let ratio = format!("×{}", bench::plot::ratio(median(&row.kohort) / median(&row.kafka)));
+            let bars = [bar("kohort", &row.kohort, ratio), bar("kafka", &row.kafka, String::new())];
+            BarFigure { name: row.name(), aim: row.what.aim, bars: bars.into_iter().flatten().collect() }
+        };
+        Bars {
+            title: format!("{}: Kohort beside Apache Kafka", part.heading()),
+            figures: both.map(figure).collect(),
+        }
+    }
+}
+
+impl Row {
+    fn name(&self) -> String {
+        let unit = self.what.unit;
+        if unit.is_empty() { self.what.name.to_owned() } else { format!("{}, {unit}", self.what.name) }
+    }
+
+    fn verdict(&self) -> Option<crate::owed::Verdict> {
+        Some(self.owed?.judge(&self.kohort, &self.kafka, self.what.unit))
+    }
+
+    fn line(&self) -> String {
+        let ratio = median(&self.kohort) / median(&self.kafka);
+        let ratio = if ratio.is_finite() { bench::plot::ratio(ratio) } else { String::new() };
+        let verdict = self.verdict().map_or("| | ".to_owned(), |verdict| {
+            let met = if verdict.met { "met" } else { "**not met**" };
+            format!("{} | {} | {met} ", verdict.owed, verdict.measured)
+        });
+        format!(
+            "| {} | {} | {} | {ratio} | {verdict}|\n",
+            self.name(),
+            spread(&self.kohort),
+            spread(&self.kafka)
+        )
+    }
+}
+
+/// The middle value; not a number when there is none.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    Spread::of(values).map_or(f64::NAN, |spread| spread.median)
+}
+
+/// A number for people.
+pub(crate) fn shown(value: f64) -> String {
+    bench::plot::grouped(value)
+}
+
+fn spread(values: &[f64]) -> String {
+    let Some(Spread { median, low, high }) = Spread::of(values) else { return String::new() };
+    if values.len() == 1 {
+        return shown(median);
+    }
+    format!("{} ({}–{})", shown(median), shown(low), shown(high))
+}

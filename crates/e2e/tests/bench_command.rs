@@ -1,0 +1,160 @@
+//! `kohort bench …` against a real broker: every scenario gives figures, several servers are compared and drawn, and a
+//! run in which something is wrong is no result. How large figures are is not looked at.
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+
+mod support;
+
+use std::fs;
+
+use e2e::kohort::{Kohort, Options, binary};
+use e2e::{ports, process::Finished};
+use serde_json::Value;
+use support::{code, kohort};
+
+/// Loads so short that all scenarios together take seconds.
+const BRIEF: [&str; 4] = ["--duration", "200ms", "--warmup", "50ms"];
+
+/// Every scenario that needs nothing but a server's address.
+const SCENARIOS: [&[&str]; 13] = [
+    &["echo", "--connections", "4"],
+    &[
+        "heartbeat",
+        "--members",
+        "6",
+        "--groups",
+        "2",
+        "--connections",
+        "4",
+        "--pipeline",
+        "1,8",
+        "--with-echo",
+    ],
+    &["commit", "--groups", "3", "--connections", "2", "--partitions", "2", "--pipeline", "1,8"],
+    &["commit", "--groups", "1", "--connections", "4", "--threads", "2", "--with-echo"],
+    &["join", "--members", "10", "--partitions", "20", "--heartbeat", "50ms"],
+    &["churn", "--members", "5", "--partitions", "7", "--heartbeat", "50ms"],
+    &["first-record"],
+    &["latency"],
+    &["produce", "--size", "100", "--batch", "3", "--partitions", "2", "--acks", "one", "--codec", "zstd"],
+    &["produce", "--partitions", "1", "--connections", "2", "--acks", "all"],
+    &["consume", "--mebibytes", "1", "--partitions", "2", "--codec", "lz4"],
+    &["connections", "--connections", "80"],
+    &["groups", "--groups", "50", "--offsets", "2", "--members", "4"],
+];
+
+#[test]
+fn every_scenario_gives_figures() {
+    let broker = Kohort::start(Options::default()).unwrap();
+    for scenario in SCENARIOS {
+        let figures = measured(&[scenario, &BRIEF, &["--bootstrap", &broker.bootstrap()]].concat());
+        assert_eq!(figures["scenario"], scenario[0]);
+        assert!(figures["machine"]["cores"].as_u64().unwrap() > 0);
+        check_targets(&figures, scenario);
+    }
+}
+
+#[test]
+fn servers_are_compared_in_turn_and_drawn() {
+    let brokers = [Options::default(), Options::default()].map(|options| Kohort::start(options).unwrap());
+    let compare = format!("one={},other={}", brokers[0].bootstrap(), brokers[1].bootstrap());
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let scenario =
+        ["commit", "--connections", "2", "--groups", "2", "--compare", &compare, "--repetitions", "2"];
+
+    let page = file("single.html");
+    let figures = measured(&[&scenario, &BRIEF[..], &["--report", &page]].concat());
+    let [one, other] = figures["targets"].as_array().unwrap().as_slice() else { panic!("{figures}") };
+    assert_eq!((&one["name"], &other["name"]), (&"one".into(), &"other".into()));
+    assert_eq!(one["figures"][0]["values"].as_array().unwrap().len(), 2);
+    assert!(one["figures"][0]["ratio"].is_null());
+    assert!(other["figures"][0]["ratio"].as_f64().unwrap() > 0.0);
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("<svg") && page.contains("commits per second"), "{page}");
+
+    let drawing = file("growth.svg");
+    let sweep = ["--sweep", "partitions=1,3", "--report", &drawing];
+    let figures = measured(&[&scenario, &BRIEF[..], &sweep].concat());
+    assert_eq!(figures["sweep"], "partitions");
+    let runs = figures["runs"].as_array().unwrap();
+    assert_eq!(runs.iter().map(|run| run["value"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 3]);
+    for run in runs {
+        check_targets(&run["run"], &scenario);
+    }
+    let drawing = fs::read_to_string(drawing).unwrap();
+    assert!(drawing.starts_with("<svg") && drawing.contains("<polyline"), "{drawing}");
+}
+
+#[test]
+fn servers_are_started_and_killed() {
+    let directory = tempfile::tempdir().unwrap();
+    let [address] = ports::free_ports().unwrap();
+    let data = directory.path().join("data");
+    let command = format!(
+        "'{}' serve --listen {address} --admin none --data-dir '{}'",
+        binary().unwrap().display(),
+        data.display()
+    );
+    let there = ["--bootstrap", &address.to_string(), "--command", &command];
+    check_targets(&measured(&[&["start"], &there[..]].concat()), &["start"]);
+    let state = ["recovery", "--groups", "30", "--offsets", "3", "--mebibytes", "2"];
+    check_targets(&measured(&[&state, &there[..]].concat()), &state);
+}
+
+#[test]
+fn a_wrong_reply_spoils_the_run() {
+    let broker = Kohort::start(Options::default().set("group.max.size", "5")).unwrap();
+    let finished = bench(&["join", "--members", "6", "--bootstrap", &broker.bootstrap()]);
+    assert_eq!(code(&finished), Some(1), "{}", finished.stderr);
+    assert_eq!(finished.stdout, "", "no figures");
+    assert!(finished.stderr.contains("JoinGroup got GROUP_MAX_SIZE_REACHED"), "{}", finished.stderr);
+}
+
+#[test]
+fn what_cannot_be_measured_is_told_at_once() {
+    let [nobody] = ports::free_ports().unwrap();
+    let finished = bench(&["latency", "--bootstrap", &nobody.to_string()]);
+    assert_eq!(code(&finished), Some(3), "{}", finished.stderr);
+    let silent =
+        ["start", "--bootstrap", &nobody.to_string(), "--command", "sh -c 'echo no room >&2; exit 7'"];
+    let finished = bench(&silent);
+    assert!(!finished.success(), "{}", finished.stdout);
+    assert!(finished.stderr.contains("exit status: 7; it said:\nno room"), "{}", finished.stderr);
+    for (arguments, says) in [
+        (&["join", "--sweep", "groups=1,2"][..], "members, partitions"),
+        (&["join", "--report", "figures.pdf"], ".html or .svg"),
+        (&["handsprings"], "handsprings"),
+    ] {
+        let finished = bench(arguments);
+        assert!(!finished.success() && finished.stderr.contains(says), "{}", finished.stderr);
+    }
+}
+
+fn bench(arguments: &[&str]) -> Finished {
+    kohort(&[&["bench"], arguments].concat())
+}
+
+/// The figures as JSON; the run must succeed and tell nobody how far it is, since this is no terminal.
+fn measured(arguments: &[&str]) -> Value {
+    let finished = bench(&[arguments, &["-o", "json"]].concat());
+    assert!(finished.success(), "{arguments:?}: {}{}", finished.stdout, finished.stderr);
+    assert_eq!(finished.stderr, "", "{arguments:?}");
+    serde_json::from_str(&finished.stdout).unwrap()
+}
+
+fn check_targets(figures: &Value, scenario: &[&str]) {
+    let targets = figures["targets"].as_array().unwrap();
+    assert!(!targets.is_empty(), "{scenario:?}");
+    for target in targets {
+        let figures = target["figures"].as_array().unwrap();
+        assert!(!figures.is_empty(), "{scenario:?}: {target}");
+        for figure in figures {
+            // Memory may have shrunk meanwhile; all else is a count, a rate or a time.
+            let value = figure["median"].as_f64().unwrap();
+            assert!(
+                value >= 0.0 || figure["unit"] == "MB" || figure["unit"] == "bytes",
+                "{scenario:?}: {figure}"
+            );
+        }
+    }
+}
