@@ -5,8 +5,10 @@
     reason = "these commands talk to a person at a terminal"
 )]
 
+mod accepted_counts;
 mod behaviours;
 mod ci;
+mod instructions;
 mod peers;
 mod setup;
 mod steps;
@@ -27,8 +29,11 @@ Usage: cargo xtask COMMAND
   behaviours
            docs/behaviours.md: which behaviour of Kafka is proven by which test
   bench [--quick] [--groups | --records]
-           Kohort beside Apache Kafka on this machine, into docs/benchmarks.md;
-           with a flag less is measured, and only shown
+           Kohort beside Apache Kafka on this machine, into docs/benchmarks.md
+           and its plots; with a flag less is measured, into target/benchmarks
+  instructions [--accept] [WORD]…
+           how many instructions the hot paths take, beside what was accepted
+           before; --accept accepts what it counts
   peers [--set NAME=VALUE]… [--exec COMMAND…]
            a real Apache Kafka 4.3 on a free port, until Ctrl-C; with --exec,
            only while COMMAND runs, which finds it in KAFKA_BOOTSTRAP
@@ -47,6 +52,7 @@ fn main() -> ExitCode {
         "fuzz" => ci::fuzz_alone(rest),
         "behaviours" => behaviours::run(),
         "bench" => ci::bench(rest),
+        "instructions" => instructions::run(rest),
         "peers" => peers::run(rest),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");

@@ -19,8 +19,8 @@ const ALLOWED: [(&str, &[&str]); 10] = [
     ("bench", &["batch", "coordination", "wire"]),
 ];
 
-/// The binary, which puts all together, and the crates that test.
-const FREE: [&str; 3] = ["kohort", "e2e", "xtask"];
+/// The binary, which puts all together, and the crates that test or measure.
+const FREE: [&str; 4] = ["kohort", "e2e", "microbench", "xtask"];
 
 /// Crates that decide and describe, and therefore reach nothing outside.
 const PURE: [&str; 3] = ["coordination", "batch", "wire"];
