@@ -78,6 +78,19 @@ impl Broker {
     /// When what was acknowledged cannot be read back, or the disk refuses the first record.
     pub async fn start(store: Arc<LocalStore>, settings: Settings) -> Result<Arc<Self>, StartError> {
         store.start();
+        Self::start_without_store_threads(store, settings).await
+    }
+
+    /// As [`Self::start`], but leaves the store's threads to the caller. Without them what is appended becomes durable
+    /// only when [`LocalStore::commit_once`] is called, already while this is awaited: who counts what a request
+    /// costs has all of it on one thread.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_without_store_threads(
+        store: Arc<LocalStore>,
+        settings: Settings,
+    ) -> Result<Arc<Self>, StartError> {
         let topics = Arc::new(Topics::new(Arc::clone(&store)));
         let limits = Arc::new(Limits::new(&settings));
         let groups = Groups::new(&store, Arc::clone(&topics), &settings);
@@ -163,6 +176,12 @@ impl Broker {
     /// What is known of a group beside Kafka's formats: its id, and when it was first seen.
     pub fn group_identity(&self, org: OrgId, group: &str) -> Option<Identity> {
         self.inner.groups.identity(org, group)
+    }
+
+    /// Why nothing can be told of a group for now: it is being loaded, or cannot be. `None` when it can be told
+    /// whether there is such a group.
+    pub fn group_unready(&self, org: OrgId, group: &str) -> Option<ErrorCode> {
+        self.inner.groups.unready(org, group)
     }
 
     /// Runs retention, compaction and the expiry of producers now instead of at their times.

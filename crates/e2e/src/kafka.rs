@@ -73,6 +73,14 @@ impl Kafka {
         Ok(())
     }
 
+    /// What starts it on its directory and ports, for a shell; it must have been killed.
+    pub fn command_line(&self) -> Result<String> {
+        let command = server_command(&jars::fetch()?, self.directory.path());
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let quoted: Vec<String> = words.map(|word| format!("'{}'", word.to_string_lossy())).collect();
+        Ok(quoted.join(" "))
+    }
+
     /// The address that clients begin with, as `host:port`.
     pub fn bootstrap(&self) -> String {
         self.bootstrap.to_string()
@@ -120,18 +128,18 @@ fn launch(jars: &Path, directory: &Path) -> Result<Child> {
     let mut options = OpenOptions::new();
     let log = directory.join("server.log");
     let output = options.create(true).append(true).open(log).context("open Kafka's log")?;
-    let mut command = kafka_command(jars);
-    command.arg("kafka.Kafka").arg(directory.join("server.properties")).stdin(Stdio::null());
+    let mut command = server_command(jars, directory);
+    command.stdin(Stdio::null());
     command.stdout(output.try_clone().context("share Kafka's log")?).stderr(output);
     command.spawn().context("start Kafka")
 }
 
 /// Kafka as its own start script runs it: the optimising compiler and G1, since it is also measured.
-fn kafka_command(jars: &Path) -> Command {
+fn server_command(jars: &Path, directory: &Path) -> Command {
     let mut command = Command::new("java");
     command.args(["-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]);
     command.args(["-XX:InitiatingHeapOccupancyPercent=35", "-Djava.awt.headless=true"]);
-    command.arg("-cp").arg(jars.join("*"));
+    command.arg("-cp").arg(jars.join("*")).arg("kafka.Kafka").arg(directory.join("server.properties"));
     command
 }
 

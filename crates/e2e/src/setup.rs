@@ -36,7 +36,7 @@ pub const STEPS: [Step; 5] = [
 ];
 
 /// A command that must exist and the Debian package that brings it.
-const COMMANDS: [(&str, &str); 8] = [
+const COMMANDS: [(&str, &str); 9] = [
     ("cc", "build-essential"),
     ("make", "build-essential"),
     ("pkg-config", "pkg-config"),
@@ -45,6 +45,7 @@ const COMMANDS: [(&str, &str); 8] = [
     ("mvn", "maven"),
     ("node", "nodejs"),
     ("npm", "npm"),
+    ("valgrind", "valgrind"),
 ];
 
 fn distribution_packages(say: Say<'_>) -> Result<bool> {

@@ -30,6 +30,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use coordination::error_code::ErrorCode;
 use coordination::group::{Event, GroupSettings, Identity, Room, Ticket, group_partition};
 use coordination::ids::{OrgId, TopicId};
 use coordination::op;
@@ -43,7 +44,7 @@ use gathering::Split;
 use load::ReadingBack;
 use metrics::{Metrics, TotalUsage};
 use own_log::OwnLog;
-use shard::GroupShard;
+use shard::{GroupShard, NotReady};
 use timer::Timer;
 
 pub(crate) use own_log::PARTITION as OWN_PARTITION;
@@ -265,6 +266,11 @@ impl Groups {
     /// What is known of a group beside Kafka's formats.
     pub(crate) fn identity(&self, org: OrgId, group: &str) -> Option<Identity> {
         self.shard(org, group)?.look(|machine| machine.identity(group)).ok()?.value
+    }
+
+    /// Why nothing can be told of a group for now.
+    pub(crate) fn unready(&self, org: OrgId, group: &str) -> Option<ErrorCode> {
+        self.shard(org, group)?.look(|_| ()).err().map(NotReady::code)
     }
 
     /// How many partitions an organisation's groups are spread over.

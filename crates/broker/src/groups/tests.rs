@@ -1,6 +1,9 @@
 //! Groups over a store that writes only when the test says so.
 
+mod deadlines;
+mod endings;
 mod failed_writes;
+mod metrics;
 
 use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr};
@@ -260,7 +263,7 @@ async fn synced(answer: Answer) -> Result<Bytes, ErrorCode> {
     }
 }
 
-/// Proves RT-05, RT-06, RT-12, COMMIT-27, FETCH-14, FETCH-15.
+/// Proves RT-05, RT-06, RT-12, COMMIT-27, FETCH-15.
 #[tokio::test]
 async fn nothing_is_revealed_before_it_is_durable() {
     let stage = Stage::loaded().await;
@@ -362,7 +365,7 @@ async fn parked_requests_leave_nothing_behind_when_their_clients_go() {
     assert_eq!(stage.shard("billing").parked(), 0);
 }
 
-/// Proves GATE-07, LIST-06, RT-04.
+/// Proves GATE-07, LIST-06, LIST-12, RT-04.
 #[tokio::test]
 async fn while_groups_are_loaded_everybody_is_told_so_but_those_who_heartbeat() {
     let mut stage = Stage::new();
@@ -393,7 +396,9 @@ async fn while_groups_are_loaded_everybody_is_told_so_but_those_who_heartbeat() 
         panic!("it is answered as one")
     };
     assert_eq!(forgotten.result, Err(loading));
+    assert_eq!(stage.groups.unready(ORG, "billing"), Some(loading));
     stage.load().await;
+    assert_eq!(stage.groups.unready(ORG, "billing"), None);
     assert_eq!(stage.heartbeat("billing", "me", 1), Some(ErrorCode::UnknownMemberId));
 }
 
@@ -470,45 +475,6 @@ async fn a_topic_whose_deletion_could_not_be_stored_is_deleted_all_the_same() {
     assert_eq!(fetched(fetch).await, (None, -1));
 }
 
-/// Proves RT-21.
-#[tokio::test(start_paused = true)]
-async fn a_silent_member_is_sent_away_when_its_session_ends() {
-    let stage = Stage::loaded().await;
-    let join = stage.join("billing", "");
-    stage.write();
-    let member = joined(join).await.member_id;
-    let sync = stage.sync("billing", &member, 1);
-    stage.write();
-    assert!(synced(sync).await.is_ok());
-    for _ in 0..3 {
-        tokio::time::sleep(Duration::from_secs(20)).await;
-        assert_eq!(stage.heartbeat("billing", &member, 1), None, "twenty seconds are not thirty");
-    }
-    tokio::time::sleep(Duration::from_secs(31)).await;
-    assert_eq!(stage.heartbeat("billing", &member, 1), Some(ErrorCode::UnknownMemberId));
-}
-
-/// Proves EXP-14.
-#[tokio::test(start_paused = true)]
-async fn offsets_that_nobody_uses_expire() {
-    let stage = Stage::loaded().await;
-    let commit = stage.commit("tool", 5);
-    stage.write();
-    assert_eq!(commit_error(commit).await, None);
-    // Time on the wall does not follow the test's clock; a retention of nothing needs none.
-    let mut settings = Settings::default();
-    settings.set(Layer::Flags, "offsets.retention.check.interval.ms", "1000").expect("it can be set");
-    stage.groups.configure(&settings);
-    let mut machine = stage.groups.shared.settings();
-    machine.offsets_retention = Duration::ZERO;
-    let shard = stage.shard("tool");
-    shard.step(Split::Anywhere, |step| step.machine.configure(machine)).expect("it is there");
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let fetch = stage.fetch("tool");
-    stage.write();
-    assert_eq!(fetched(fetch).await, (None, -1));
-}
-
 /// Proves LOAD-21.
 #[tokio::test]
 async fn a_record_without_a_key_keeps_its_shard_from_answering() {
@@ -545,58 +511,4 @@ async fn groups_of_an_organisation_that_has_none_here_are_elsewhere() {
         panic!("it is answered as one")
     };
     assert_eq!(described.groups[0].error, Some(ErrorCode::NotCoordinator));
-}
-
-/// Proves RT-22: the session of a member whose removal could not be stored ends once more.
-#[tokio::test(start_paused = true)]
-async fn a_deadline_whose_write_failed_comes_again() {
-    let stage = Stage::loaded().await;
-    let join = stage.join("billing", "");
-    stage.write();
-    let member = joined(join).await.member_id;
-    let sync = stage.sync("billing", &member, 1);
-    stage.write();
-    assert!(synced(sync).await.is_ok());
-    tokio::time::sleep(Duration::from_secs(31)).await;
-    assert_eq!(stage.heartbeat("billing", &member, 1), Some(ErrorCode::UnknownMemberId));
-    stage.fail_the_next_sync();
-    stage.write();
-    // The pause before it is read back.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    stage.settled().await;
-    assert_eq!(stage.heartbeat("billing", &member, 1), None, "what was not stored has not happened");
-    tokio::time::sleep(Duration::from_secs(31)).await;
-    assert_eq!(stage.heartbeat("billing", &member, 1), Some(ErrorCode::UnknownMemberId));
-    stage.write();
-    assert_eq!(stage.heartbeat("billing", &member, 1), Some(ErrorCode::UnknownMemberId));
-}
-
-/// Proves COMMIT-29.
-#[tokio::test]
-async fn what_is_counted_follows_commits_and_deletions() {
-    let stage = Stage::loaded().await;
-    let mut registry = Registry::default();
-    stage.groups.register_metrics(&mut registry);
-    let count = |name: &str| {
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &registry).expect("text takes anything");
-        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok()).unwrap_or(-1.0)
-    };
-    for group in ["one", "two", "two"] {
-        let commit = stage.commit(group, 1);
-        stage.write();
-        assert_eq!(commit_error(commit).await, None);
-    }
-    assert!((count("group_commits_total") - 3.0).abs() < 0.1);
-    assert!((count("groups{state=\"Empty\"}") - 2.0).abs() < 0.1);
-    let join = stage.join("three", "");
-    stage.write();
-    joined(join).await.result.expect("it has joined");
-    assert!((count("group_members") - 1.0).abs() < 0.1);
-    assert!((count("groups{state=\"CompletingRebalance\"}") - 1.0).abs() < 0.1);
-    let delete = stage.groups.delete(ORG, op::DeleteGroups { groups: vec!["two".to_owned()] });
-    stage.write();
-    let Reply::DeleteGroups(deleted) = delete.reply().await else { panic!("it is answered as one") };
-    assert_eq!(deleted.groups[0].1, None);
-    assert!((count("groups{state=\"Empty\"}") - 1.0).abs() < 0.1);
 }

@@ -5,6 +5,7 @@ use coordination::error_code::ErrorCode;
 use coordination::ids::OrgId;
 use coordination::op::{self, Op, TopicRef};
 use coordination::reply::{GroupState, Reply};
+use coordination::settings::CompressionType;
 use rail::Answer;
 use store::{Crash, Fault, FaultKind};
 
@@ -387,7 +388,6 @@ async fn members_of_many_groups_are_told_apart() {
     }
 }
 
-/// Proves LOAD-22.
 #[tokio::test]
 async fn a_broker_that_ends_while_it_loads_starts_again() {
     let world = World::with_groups().await;
@@ -400,10 +400,15 @@ async fn a_broker_that_ends_while_it_loads_starts_again() {
 /// Proves GATE-12.
 #[tokio::test]
 async fn the_offsets_topic_is_there_from_the_start() {
-    let world =
-        World::with(&[("offsets.topic.num.partitions", "7"), ("offsets.topic.segment.bytes", "2000000")])
-            .await;
+    let world = World::with(&[
+        ("offsets.topic.num.partitions", "7"),
+        ("offsets.topic.segment.bytes", "2000000"),
+        // That of other topics.
+        ("compression.type", "zstd"),
+    ])
+    .await;
     let topic = world.topic("__consumer_offsets");
+    assert_eq!(topic.config.compression_type, CompressionType::Producer);
     assert!(topic.internal && topic.config.cleanup_policy.compact && !topic.config.cleanup_policy.delete);
     assert_eq!((topic.partitions.len(), topic.config.segment_bytes), (7, 2_000_000));
     let id = topic.id;

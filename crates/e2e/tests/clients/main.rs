@@ -155,12 +155,13 @@ fn try_cell(program: &Command, bootstrap: &str, name: &str, scenario: &str) -> R
     }
     let skipped = lines(&finished)
         .filter_map(|line| Some(format!("{} ({})", field(&line, "skipped")?, field(&line, "reason")?)))
-        .collect();
+        .collect::<Vec<_>>();
     if lines(&finished).find_map(|line| field(&line, "check")).is_none() {
         println!("{name:16} {scenario:16} {seconds:6.1} s  failed: it checked nothing");
         return Ok(Cell::Failed);
     }
-    println!("{name:16} {scenario:16} {seconds:6.1} s  passed");
+    let without = skipped.iter().map(|what| format!(", without {what}")).collect::<String>();
+    println!("{name:16} {scenario:16} {seconds:6.1} s  passed{without}");
     Ok(Cell::Passed { skipped })
 }
 

@@ -174,7 +174,7 @@ fn shapes_of_commits(pair: &mut Pair) {
     }
 }
 
-/// FETCH-02, FETCH-03, FETCH-05, FETCH-06, FETCH-07, FETCH-08, FETCH-09, FETCH-13: what is asked for.
+/// FETCH-02, FETCH-03, FETCH-05, FETCH-06, FETCH-07, FETCH-09, FETCH-13: what is asked for.
 fn shapes_of_fetches(pair: &mut Pair) {
     let mut group = Group::new(pair, "fetched");
     group.one_settled();

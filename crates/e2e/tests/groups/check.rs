@@ -7,8 +7,12 @@ use anyhow::{Result, bail, ensure};
 use crate::events::{Event, Moment, What};
 use crate::flow::Seen;
 
-/// A commit that an outage cut off is older than the outage by no more than this.
-const COMMIT_AGE: Moment = 6_000_000_000;
+/// How long after an outage a commit may fail because of it: the client connects anew, asks again for as long as its
+/// member program lets it, or learns that its generation was not yet written down.
+const FAILS_WITHIN: Moment = 4_000_000_000;
+
+/// How a member begins when it tells of a commit that failed.
+const COMMIT_FAILED: &str = "commit:";
 
 /// Everything that was seen from outside.
 #[derive(Debug)]
@@ -25,6 +29,8 @@ pub(crate) struct Story<'a> {
     pub(crate) values_are_offsets: bool,
     /// Whether this client can commit what it processed before it gives a partition up.
     pub(crate) commits_when_revoked: bool,
+    /// Whether its members print which commits were acknowledged and which failed.
+    pub(crate) reports_commits: bool,
 }
 
 /// What one member printed, and when it was killed if it was.
@@ -63,13 +69,17 @@ struct Stint {
     end: End,
     first: Option<i64>,
     last: Option<i64>,
+    /// When the last of its records was processed.
+    last_at: Moment,
+    /// When a commit failed after which none was acknowledged.
+    failed_at: Option<Moment>,
 }
 
 /// Where the next owner of a partition must begin.
 #[derive(Debug, Clone, Copy)]
-enum Due {
-    /// Where the one before ended: it gave the partition up in good order.
-    Exactly(i64),
+enum Due<'a> {
+    /// Where the one before ended: it gave the partition up in good order, or it is the first.
+    Exactly(i64, Option<&'a Stint>),
     /// Nowhere before what was committed, and nowhere beyond what was processed.
     BetweenCommittedAnd(i64),
 }
@@ -116,18 +126,15 @@ impl Story<'_> {
     }
 
     fn check_handovers(&self, partition: usize, stints: &[Stint]) -> Result<()> {
-        let mut due = Due::Exactly(0);
+        let mut due = Due::Exactly(0, None);
         let mut reached = 0;
         for stint in stints {
             let (Some(first), Some(last)) = (stint.first, stint.last) else { continue };
             let committed = self.committed(partition, stint.from);
             let place = || format!("partition {partition}: {} begins at {first}", stint.member);
             match due {
-                Due::Exactly(next) => {
-                    // An outage may have cut off the commit with which the one before gave the partition up.
-                    let cut_off = self.outages.iter().any(|(from, to)| {
-                        *from <= stint.from && to + COMMIT_AGE >= stint.from.min(before(stints, stint))
-                    });
+                Due::Exactly(next, before) => {
+                    let cut_off = before.is_some_and(|before| self.is_cut_off(before, stint));
                     let fine = first == next || (cut_off && (committed..=next).contains(&first));
                     ensure!(fine, "{} and {next} is due; {}", place(), told(stints));
                 }
@@ -143,11 +150,22 @@ impl Story<'_> {
             }
             reached = reached.max(last + 1);
             due = match stint.end {
-                End::GivenUp if self.commits_when_revoked => Due::Exactly(last + 1),
+                End::GivenUp if self.commits_when_revoked => Due::Exactly(last + 1, Some(stint)),
                 End::GivenUp | End::Lost | End::Killed | End::Open => Due::BetweenCommittedAnd(reached),
             };
         }
         Ok(())
+    }
+
+    /// Whether an outage took the commit with which `one` gave up what `next` begins with.
+    fn is_cut_off(&self, one: &Stint, next: &Stint) -> bool {
+        let (earliest, latest) = match (self.reports_commits, one.failed_at) {
+            (true, None) => return false,
+            (true, Some(failed_at)) => (failed_at, failed_at),
+            // It commits when it has processed its last record, and before it joins again.
+            (false, _) => (one.last_at, next.from),
+        };
+        self.outages.iter().any(|(gone, back)| *gone <= latest && earliest <= back + FAILS_WITHIN)
     }
 
     /// The highest offset that anybody knew to be committed at that time.
@@ -159,11 +177,6 @@ impl Story<'_> {
         });
         seen.chain(said).max().unwrap_or(0)
     }
-}
-
-/// When the stint before this one ended.
-fn before(stints: &[Stint], stint: &Stint) -> Moment {
-    stints.iter().map(|it| it.to).filter(|to| *to <= stint.from).max().unwrap_or(stint.from)
 }
 
 /// Adds what one member did.
@@ -194,6 +207,8 @@ fn read(
                         end: End::Open,
                         first: None,
                         last: None,
+                        last_at: at,
+                        failed_at: None,
                     };
                     ensure!(
                         owned.insert(*partition, stint).is_none(),
@@ -232,9 +247,21 @@ fn read(
                 }
                 stint.first.get_or_insert(*offset);
                 stint.last = Some(*offset);
+                stint.last_at = at;
                 *processed.entry((*partition, *offset)).or_default() += 1;
             }
-            What::Committed(_) | What::Trouble(_) => {}
+            What::Committed(offsets) => {
+                for (partition, _) in offsets {
+                    if let Some(stint) = owned.get_mut(partition) {
+                        stint.failed_at = None;
+                    }
+                }
+            }
+            What::Trouble(text) if text.starts_with(COMMIT_FAILED) => {
+                // It does not say of which partitions; where there was nothing to commit, the last one is known.
+                owned.values_mut().for_each(|stint| stint.failed_at = Some(at));
+            }
+            What::Trouble(_) => {}
         }
     }
     for (partition, stint) in owned {
@@ -281,22 +308,26 @@ pub(crate) fn prove() -> Result<()> {
     let assigned = |at| Event { at, what: What::Assigned(vec![0]) };
     let revoked = |at| Event { at, what: What::Revoked(vec![0]) };
     let committed = |at, offset| Event { at, what: What::Committed(vec![(0, offset)]) };
-    let story = |one: &[Event], killed: Option<Moment>, two: &[Event], seen: &[Seen]| {
-        let members = vec![
-            Log { name: "one", events: one, killed, fenced: false },
-            Log { name: "two", events: two, killed: None, fenced: false },
-        ];
-        let story = Story {
-            members,
-            outages: Vec::new(),
-            seen: seen.to_vec(),
-            partitions: 1,
-            ends: vec![4],
-            values_are_offsets: true,
-            commits_when_revoked: true,
+    let trouble = |at| Event { at, what: What::Trouble("commit: the broker is away".to_owned()) };
+    let tell =
+        |one: &[Event], killed: Option<Moment>, two: &[Event], seen: &[Seen], outages: &[_], reports| {
+            let members = vec![
+                Log { name: "one", events: one, killed, fenced: false },
+                Log { name: "two", events: two, killed: None, fenced: false },
+            ];
+            let story = Story {
+                members,
+                outages: outages.to_vec(),
+                seen: seen.to_vec(),
+                partitions: 1,
+                ends: vec![4],
+                values_are_offsets: true,
+                commits_when_revoked: true,
+                reports_commits: reports,
+            };
+            story.check().map_err(|error| error.to_string())
         };
-        story.check().map_err(|error| error.to_string())
-    };
+    let story = |one: &[Event], killed, two: &[Event], seen: &[Seen]| tell(one, killed, two, seen, &[], true);
     let seen = |at, offset| Seen { at, partition: 0, offset };
     let refused = |found: Result<Findings, String>, why: &str| match found {
         Err(error) if error.contains(why) => Ok(()),
@@ -318,5 +349,24 @@ pub(crate) fn prove() -> Result<()> {
     let found = story(&killed, Some(5), &again, &[]);
     ensure!(found == Ok(Findings { processed: 4, repeated: 1 }), "{found:?}");
     let too_much = [assigned(6), record(7, 0), record(8, 1), record(9, 2), record(10, 3)];
-    refused(story(&killed, Some(5), &too_much, &[]), "1 was committed")
+    refused(story(&killed, Some(5), &too_much, &[]), "1 was committed")?;
+
+    // An outage excuses a commit that failed in it or soon after, and nothing else.
+    const LATER: Moment = 3 * FAILS_WITHIN;
+    let given_up = |at| vec![assigned(1), record(2, 0), committed(3, 1), record(4, 1), revoked(at)];
+    let failed =
+        |at| vec![assigned(1), record(2, 0), committed(3, 1), record(4, 1), trouble(at), revoked(at + 1)];
+    let again = |at| vec![assigned(at), record(at, 1), record(at, 2), record(at, 3)];
+    let found = tell(&failed(6), None, &again(9), &[], &[(5, 6)], true);
+    ensure!(found == Ok(Findings { processed: 4, repeated: 1 }), "{found:?}");
+    let found = tell(&given_up(7), None, &again(9), &[], &[(5, 6)], false);
+    ensure!(found == Ok(Findings { processed: 4, repeated: 1 }), "{found:?}");
+    let from_the_start = [vec![assigned(9), record(9, 0)], again(9)[1..].to_vec()].concat();
+    refused(tell(&failed(6), None, &from_the_start, &[], &[(5, 6)], true), "2 is due")?;
+    refused(tell(&given_up(7), None, &again(9), &[], &[(5, 6)], true), "2 is due")?;
+    refused(tell(&failed(6), None, &again(9), &[], &[(7, 8)], true), "2 is due")?;
+    refused(tell(&failed(LATER), None, &again(2 * LATER), &[], &[(5, 6)], true), "2 is due")?;
+    refused(tell(&given_up(7), None, &again(8), &[], &[(9, 10)], false), "2 is due")?;
+    let late = vec![assigned(1), record(2, 0), committed(3, 1), record(LATER, 1), revoked(LATER + 1)];
+    refused(tell(&late, None, &again(2 * LATER), &[], &[(5, 6)], false), "2 is due")
 }

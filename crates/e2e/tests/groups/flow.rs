@@ -1,7 +1,6 @@
 //! Records that flow steadily while members come and go, and what the group has committed of them.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -39,12 +38,63 @@ pub(crate) fn create_topic(bootstrap: &str, name: &str, partitions: usize) -> Re
     Ok(())
 }
 
+/// A thread that goes on until it is told to finish. Dropping it ends the thread, whatever it still had to do.
+#[derive(Debug)]
+struct Ongoing<T> {
+    /// Gone when nobody waits for what comes of it.
+    finish: Option<Sender<()>>,
+    thread: Option<JoinHandle<Result<T>>>,
+}
+
+/// What a thread hears between two of its steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    GoOn,
+    Finish,
+    /// A test has failed; nobody wants to know how this ends.
+    GiveUp,
+}
+
+impl<T: Send + 'static> Ongoing<T> {
+    fn start(run: impl FnOnce(&Receiver<()>) -> Result<T> + Send + 'static) -> Self {
+        let (finish, told) = mpsc::channel();
+        Self { finish: Some(finish), thread: Some(thread::spawn(move || run(&told))) }
+    }
+
+    fn finish(mut self) -> Result<T> {
+        if let Some(finish) = &self.finish {
+            // Fails only when the thread has ended already, with an error that is about to be seen.
+            let _ = finish.send(());
+        }
+        match self.thread.take().context("a thread ends once")?.join() {
+            Ok(outcome) => outcome,
+            Err(_) => bail!("the thread panicked"),
+        }
+    }
+}
+
+impl<T> Drop for Ongoing<T> {
+    fn drop(&mut self) {
+        self.finish = None;
+        if let Some(thread) = self.thread.take() {
+            // The test fails for another reason.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Waits for `pause`, or until there is something to hear.
+fn hear(told: &Receiver<()>, pause: Duration) -> Heard {
+    match told.recv_timeout(pause) {
+        Err(RecvTimeoutError::Timeout) => Heard::GoOn,
+        Ok(()) => Heard::Finish,
+        Err(RecvTimeoutError::Disconnected) => Heard::GiveUp,
+    }
+}
+
 /// A thread that sends to every partition in turn. The value of a record is its number in its partition, as text.
 #[derive(Debug)]
-pub(crate) struct Flow {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<i64>>,
-}
+pub(crate) struct Flow(Ongoing<i64>);
 
 impl Flow {
     pub(crate) fn start(bootstrap: &str, topic: &str, partitions: usize) -> Result<Self> {
@@ -58,19 +108,13 @@ impl Flow {
             .set("reconnect.backoff.max.ms", "200")
             .create()
             .context("create the producer")?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let (told, topic, partitions) = (Arc::clone(&stop), topic.to_owned(), i32::try_from(partitions)?);
-        let thread = thread::spawn(move || send_until_told(&producer, &topic, partitions, &told));
-        Ok(Self { stop, thread })
+        let (topic, partitions) = (topic.to_owned(), i32::try_from(partitions)?);
+        Ok(Self(Ongoing::start(move |told| send_until_told(&producer, &topic, partitions, told))))
     }
 
     /// Stops sending and returns how many records were sent to each partition.
     pub(crate) fn finish(self) -> Result<i64> {
-        self.stop.store(true, Ordering::Relaxed);
-        match self.thread.join() {
-            Ok(sent) => sent,
-            Err(_) => bail!("the producer's thread panicked"),
-        }
+        self.0.finish().context("send records")
     }
 }
 
@@ -78,11 +122,11 @@ fn send_until_told(
     producer: &FutureProducer,
     topic: &str,
     partitions: i32,
-    stop: &AtomicBool,
+    told: &Receiver<()>,
 ) -> Result<i64> {
     let mut sent = Vec::new();
     let mut number = 0;
-    while !stop.load(Ordering::Relaxed) {
+    loop {
         let value = number.to_string();
         for partition in 0..partitions {
             let record: FutureRecord<'_, (), String> =
@@ -90,7 +134,11 @@ fn send_until_told(
             sent.push(producer.send_result(record).map_err(|(error, _)| error).context("send")?);
         }
         number += 1;
-        thread::sleep(PACE);
+        match hear(told, PACE) {
+            Heard::GoOn => {}
+            Heard::Finish => break,
+            Heard::GiveUp => bail!("nobody waits for the records any more"),
+        }
     }
     producer.flush(DELIVER_WITHIN).context("deliver what is in flight")?;
     let runtime = tokio::runtime::Runtime::new().context("start a runtime")?;
@@ -103,10 +151,7 @@ fn send_until_told(
 
 /// A thread that asks for the group's committed offsets all the time, without being a member.
 #[derive(Debug)]
-pub(crate) struct Watch {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Vec<Seen>>>,
-}
+pub(crate) struct Watch(Ongoing<Vec<Seen>>);
 
 /// What one look at the committed offsets found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,11 +165,10 @@ pub(crate) struct Seen {
 impl Watch {
     pub(crate) fn start(bootstrap: &str, group: &str, topic: &str, partitions: usize) -> Result<Self> {
         let consumer = looker(bootstrap, group)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let (told, topic) = (Arc::clone(&stop), topic.to_owned());
-        let thread = thread::spawn(move || {
+        let topic = topic.to_owned();
+        Ok(Self(Ongoing::start(move |told| {
             let mut seen = Vec::new();
-            while !told.load(Ordering::Relaxed) {
+            while hear(told, LOOK_EVERY) == Heard::GoOn {
                 // The broker may be away; what is looked for comes later.
                 if let Ok(found) = committed(&consumer, &topic, partitions, TELL_WITHIN) {
                     let at = now();
@@ -132,19 +176,14 @@ impl Watch {
                         seen.push(Seen { at, partition, offset });
                     }
                 }
-                thread::sleep(LOOK_EVERY);
             }
             Ok(seen)
-        });
-        Ok(Self { stop, thread })
+        })))
     }
 
+    /// Stops looking and returns what was seen.
     pub(crate) fn finish(self) -> Result<Vec<Seen>> {
-        self.stop.store(true, Ordering::Relaxed);
-        match self.thread.join() {
-            Ok(seen) => seen,
-            Err(_) => bail!("the watching thread panicked"),
-        }
+        self.0.finish().context("watch the committed offsets")
     }
 }
 

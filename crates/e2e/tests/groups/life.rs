@@ -30,7 +30,7 @@ const LINES_OF_THE_BROKER: usize = 40;
 /// Puts a group of one client through its life and returns what a person may want to know of it.
 ///
 /// E2E-02: members share, come and go, and every record is read. E2E-03: whatever the assignor, no partition has two
-/// owners.
+/// owners. E2E-08: what a killed member owned moves when its session ends, not before.
 pub(crate) fn live(plan: &Life, program: Command) -> Result<String> {
     let broker = Broker::start(&[])?;
     let bootstrap = broker.bootstrap();
@@ -114,6 +114,9 @@ impl Stage {
         self.cast.kill(c)?;
         let begin = now();
         self.cast.settle("one is killed", begin)?;
+        // It may have been heard of last some time before.
+        let took = Duration::from_nanos(now() - begin);
+        ensure!(took > plan.session() / 2, "a killed member's partitions moved after {took:?}");
         self.did("crash");
 
         let begin = now();
@@ -211,10 +214,12 @@ impl Stage {
             })?;
         }
         let moved = self.cast.moves_since(begin);
-        // A client that hears nothing for its session gives up by itself. A Kafka takes that long to start, a Kohort
-        // only on a machine that has no time for it.
-        let is_brief = Duration::from_nanos(back - begin) < plan.session() / 2;
-        if is_brief && plan.client.sits_out_a_restart() {
+        // A client that hears nothing for its session gives up by itself. A Kafka takes that long to start; a Kohort
+        // must not.
+        let away = Duration::from_nanos(back - begin);
+        let kohort = self.broker.is_kohort();
+        ensure!(!kohort || away < plan.session() / 2, "the broker was away for {away:?}");
+        if kohort && plan.client.sits_out_a_restart() {
             ensure!(
                 moved.is_empty(),
                 "members noticed that the broker was killed: {moved:?}\n{}",
@@ -289,6 +294,7 @@ impl Stage {
             values_are_offsets: kohort,
             ends: complete.clone(),
             commits_when_revoked: plan.commits_when_revoked(),
+            reports_commits: plan.client.reports_commits(),
         };
         let found = story.check().with_context(|| self.cast.last_words())?;
         self.did("end");

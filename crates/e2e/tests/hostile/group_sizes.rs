@@ -13,7 +13,7 @@ use crate::support::member::{JOIN, Member, NONE, SYNC};
 use crate::victim::{AT_REST, framed, header, read_to_the_end};
 
 /// As long as a text can be that Kafka's older versions and its records can write.
-const LONGEST: usize = 0x7fff;
+const LONGEST: usize = coordination::group::KAFKA_TEXT_MAX;
 
 /// Asks under another client id than the usual one.
 fn ask_as<R: RequestMessage>(

@@ -10,6 +10,8 @@
 mod batches;
 mod clients;
 mod frames;
+mod group_floods;
+mod group_lists;
 mod group_sizes;
 mod groups;
 #[path = "../support/mod.rs"]

@@ -75,6 +75,7 @@ fn what_a_group_keeps_of_a_join_does_not_keep_the_frame() {
     assert!(!frame.as_ptr_range().contains(&join.protocols[0].1.as_ptr()));
 }
 
+/// GATE-15, JOIN-15.
 #[test]
 fn a_refused_join_names_no_generation_and_no_leader() {
     for version in 0..=9 {
@@ -89,6 +90,7 @@ fn a_refused_join_names_no_generation_and_no_leader() {
     }
 }
 
+/// JOIN-16.
 #[test]
 fn a_join_without_a_protocol_is_answered_with_null_since_version_7() {
     let shown = |version, protocol: Option<&str>| {
@@ -356,6 +358,7 @@ fn null_asks_for_all_offsets_since_version_2() {
     assert_eq!(fetch.groups[0].topics, Some(vec![]));
 }
 
+/// FETCH-08.
 #[test]
 fn what_is_wrong_with_a_whole_group_is_said_where_the_version_has_a_place_for_it() {
     let error = Some(ErrorCode::NotCoordinator);
@@ -434,6 +437,7 @@ fn offsets_to_forget_are_answered_each_or_refused_as_a_whole() {
     assert_eq!((refused.error_code, refused.topics.len()), (69, 0));
 }
 
+/// LIST-01.
 #[test]
 fn groups_are_listed_with_state_and_type_where_the_version_shows_them() {
     let request = list_groups::ListGroupsRequest {
@@ -495,6 +499,7 @@ fn a_group_that_does_not_exist_is_an_error_since_version_6_and_dead_before() {
     assert_eq!(new.error_message.as_deref(), Some("Group g not found."));
 }
 
+/// LIST-13.
 #[test]
 fn groups_are_shown_with_members_and_with_operations_when_asked() {
     let member = reply::DescribedMember {
@@ -533,7 +538,7 @@ fn groups_to_remove_are_answered_each() {
     assert_eq!(exchange(&request, 2, Reply::DeleteGroups(reply)).results[0].error_code, 68);
 }
 
-/// As in a live Kafka, the connection is closed.
+/// GATE-02. As in a live Kafka, the connection is closed.
 #[test]
 fn a_group_id_that_is_null_cannot_be_read() {
     fn check<R: RequestMessage>(field: &str) {
@@ -560,6 +565,7 @@ fn a_group_id_that_is_null_cannot_be_read() {
     check::<offset_delete::OffsetDeleteRequest>("group_id");
 }
 
+/// LIST-12. As in a live Kafka, the connection is closed.
 #[test]
 fn a_null_in_a_list_of_groups_cannot_be_read() {
     fn check<R: RequestMessage>(request: &R, version: i16) {

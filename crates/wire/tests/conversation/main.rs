@@ -1,18 +1,17 @@
 //! A gateway's side of the conversation: frames in, ops out, replies in, frames out.
 
 mod groups;
+mod records;
+mod topics;
 
 use bytes::{Bytes, BytesMut};
 use coordination::error_code::ErrorCode;
-use coordination::ids::TopicId;
-use coordination::op::{
-    self, ConfigChanges, ConfigOperation, ConfigResource, NoTopicRef, OffsetTarget, Op, TopicRef,
-};
+use coordination::op::{self, Op};
 use coordination::reply::{self, Refusal, Reply};
 use wire::api::*;
 use wire::{
     Addresses, AnyRequest, AnyResponse, ApiKey, Body, DecodeError, Local, Request, RequestHeader,
-    RequestMessage, Uuid, answer, decode_any_response, decode_request, decode_response, encode_any_request,
+    RequestMessage, answer, decode_any_response, decode_request, decode_response, encode_any_request,
     encode_reply, encode_reply_onto, encode_request,
 };
 
@@ -49,10 +48,6 @@ fn local<R: RequestMessage>(request: &R, version: i16) -> R::Response {
     decode_response::<R>(answer(&head, local, &addresses()).into_content(), version)
         .expect("an answer of ours")
         .1
-}
-
-fn metadata_topic(name: Option<&str>, id: u128) -> metadata::MetadataRequestTopic {
-    metadata::MetadataRequestTopic { name: name.map(str::to_owned), topic_id: Uuid(id) }
 }
 
 fn metadata_request(topics: Option<Vec<metadata::MetadataRequestTopic>>) -> metadata::MetadataRequest {
@@ -247,300 +242,13 @@ fn api_versions_shows_the_table_and_refuses_odd_names_of_software() {
     assert_eq!((shown.api_keys[0].api_key, shown.api_keys[0].min_version), (ApiKey::Produce.number(), 0));
     assert_eq!(shown.error_code, 0);
 
-    for name in ["two words", ""] {
+    for (name, version) in [("two words", "1.0"), ("", "1.0"), ("test", ""), ("test", "-1.0")] {
         request.client_software_name = name.to_owned();
+        request.client_software_version = version.to_owned();
         let refused = local(&request, 3);
         assert_eq!(refused.error_code, ErrorCode::InvalidRequest.number());
         assert!(refused.api_keys.is_empty());
     }
-}
-
-#[test]
-fn all_topics_are_asked_for_with_an_empty_list_in_version_0_and_with_null_later() {
-    let topics = |version, topics| match op(&metadata_request(topics), version) {
-        Op::Metadata(metadata) => metadata.topics,
-        op => panic!("{op:?}"),
-    };
-    assert_eq!(topics(0, Some(vec![])), None);
-    assert_eq!(topics(1, Some(vec![])), Some(vec![]));
-    assert_eq!(topics(1, None), None);
-    assert_eq!(
-        topics(1, Some(vec![metadata_topic(Some("a"), 0), metadata_topic(Some("a"), 0)])),
-        Some(vec![TopicRef::Name("a".to_owned())]),
-        "once"
-    );
-    assert_eq!(
-        topics(12, Some(vec![metadata_topic(Some("a"), 0), metadata_topic(None, 5)])),
-        Some(vec![TopicRef::Id(TopicId::from_u128(5))]),
-        "ids win"
-    );
-}
-
-#[test]
-fn metadata_by_id_is_refused_before_version_12() {
-    let request = metadata_request(Some(vec![metadata_topic(None, 5)]));
-    for version in [10, 11] {
-        let refused = local(&request, version);
-        assert_eq!(refused.topics[0].error_code, ErrorCode::InvalidRequest.number());
-        assert_eq!(refused.topics[0].name.as_deref(), Some(""));
-        assert_eq!((refused.brokers.len(), refused.controller_id), (0, -1));
-    }
-    let nothing = metadata_request(Some(vec![metadata_topic(None, 0)]));
-    assert_eq!(local(&nothing, 12).topics[0].error_code, -1);
-}
-
-#[test]
-fn metadata_names_this_node_as_leader_and_tells_operations_only_when_asked() {
-    let topic = reply::TopicMetadata {
-        error: None,
-        name: Some("a".to_owned()),
-        id: TopicId::from_u128(9),
-        internal: false,
-        partitions: vec![reply::PartitionMetadata { index: 0, leader_epoch: 3 }],
-    };
-    let reply = Reply::Metadata(reply::Metadata { cluster_id: "id".to_owned(), topics: vec![topic] });
-    let mut request = metadata_request(None);
-    let plain = exchange(&request, 9, reply.clone());
-    assert_eq!(plain.brokers[0].host, "kafka.example");
-    assert_eq!((plain.brokers[0].port, plain.controller_id), (9092, 7));
-    assert_eq!(plain.topics[0].topic_id, Uuid::ZERO, "ids come with version 10");
-    assert_eq!(plain.topics[0].topic_authorized_operations, i32::MIN);
-    let partition = &plain.topics[0].partitions[0];
-    assert_eq!((partition.leader_id, partition.leader_epoch), (7, 3));
-    assert_eq!((&partition.replica_nodes[..], &partition.isr_nodes[..]), (&[7][..], &[7][..]));
-
-    request.include_topic_authorized_operations = true;
-    request.include_cluster_authorized_operations = true;
-    let full = exchange(&request, 10, reply);
-    assert_eq!(full.topics[0].topic_id, Uuid(9));
-    // The numbers of a live Kafka 4.3 without an authorizer.
-    assert_eq!(full.topics[0].topic_authorized_operations, 3576);
-    assert_eq!(full.cluster_authorized_operations, 8096);
-}
-
-#[test]
-fn special_timestamps_are_refused_in_versions_that_do_not_have_them() {
-    let target = |timestamp, version| {
-        let partition = list_offsets::ListOffsetsPartition { timestamp, ..Default::default() };
-        let topic = list_offsets::ListOffsetsTopic { name: "a".to_owned(), partitions: vec![partition] };
-        let request = list_offsets::ListOffsetsRequest { topics: vec![topic], ..Default::default() };
-        match op(&request, version) {
-            Op::ListOffsets(list) => list.topics[0].partitions[0].target,
-            op => panic!("{op:?}"),
-        }
-    };
-    let since = [
-        (-1, 1, OffsetTarget::Latest),
-        (-2, 1, OffsetTarget::Earliest),
-        (-3, 7, OffsetTarget::MaxTimestamp),
-        (-4, 8, OffsetTarget::EarliestLocal),
-        (-5, 9, OffsetTarget::LatestTiered),
-        (-6, 11, OffsetTarget::EarliestPendingUpload),
-        (12, 1, OffsetTarget::Time(12)),
-    ];
-    for (timestamp, first, expected) in since {
-        for version in 1..=11 {
-            let expected = if version < first { Err(ErrorCode::UnsupportedVersion) } else { Ok(expected) };
-            assert_eq!(target(timestamp, version), expected, "{timestamp} in version {version}");
-        }
-    }
-    assert_eq!(target(-7, 11), Err(ErrorCode::UnsupportedVersion));
-}
-
-#[test]
-fn produced_records_share_the_frame_and_acks_0_expects_no_reply() {
-    let records = Bytes::from(vec![1; 10_000]);
-    let request = produce::ProduceRequest {
-        acks: 0,
-        topic_data: vec![produce::TopicProduceData {
-            name: "a".to_owned(),
-            topic_id: Uuid(5),
-            partition_data: vec![produce::PartitionProduceData { index: 3, records: Some(records.clone()) }],
-        }],
-        ..Default::default()
-    };
-    let frame = encode_request(&request, 12, 1, None).into_content();
-    let within = frame.as_ptr_range();
-    let Request { head, body: Body::Op(Op::Produce(op)), .. } = decode_request(frame).unwrap() else {
-        panic!("an op")
-    };
-    assert!(!head.expects_reply());
-    assert_eq!(op.topics[0].topic, TopicRef::Name("a".to_owned()));
-    let shared = op.topics[0].partitions[0].records.clone().unwrap();
-    assert_eq!(shared, records);
-    assert!(within.contains(&shared.as_ptr()), "no copy was made");
-
-    let Op::Produce(op) = self::op(&request, 13) else { panic!("an op") };
-    assert_eq!(op.topics[0].topic, TopicRef::Id(TopicId::from_u128(5)));
-}
-
-#[test]
-fn a_produce_refusal_shows_what_its_version_can_say() {
-    let refusal = reply::ProduceRefusal {
-        refusal: Refusal::new(ErrorCode::InvalidRecord, "no key"),
-        record_errors: vec![(2, Some("here".to_owned()))],
-        log_start_offset: 4,
-    };
-    let partition = reply::ProducePartition { index: 1, result: Err(refusal) };
-    let topic = reply::ProduceTopic { topic: TopicRef::Name("a".to_owned()), partitions: vec![partition] };
-    let reply = Reply::Produce(reply::Produce { topics: vec![topic] });
-    let request = produce::ProduceRequest { acks: 1, ..Default::default() };
-    let new = exchange(&request, 12, reply.clone());
-    let told = &new.responses[0].partition_responses[0];
-    assert_eq!((told.error_code, told.base_offset, told.log_start_offset), (87, -1, 4));
-    assert_eq!(told.error_message.as_deref(), Some("no key"));
-    assert_eq!(told.record_errors[0].batch_index, 2);
-    let old = exchange(&request, 3, reply);
-    assert_eq!(old.responses[0].partition_responses[0].error_code, 87);
-}
-
-fn fetched(error: Option<ErrorCode>) -> Reply {
-    let partition = reply::FetchPartition {
-        index: 0,
-        error,
-        high_watermark: 5,
-        last_stable_offset: 5,
-        log_start_offset: 0,
-        diverging_epoch: None,
-        current_leader_epoch: error.map(|_| 2),
-        records: vec![Bytes::from(vec![1; 5_000]), Bytes::from(vec![2; 10])],
-    };
-    let topic = reply::FetchTopic { topic: TopicRef::Name("a".to_owned()), partitions: vec![partition] };
-    Reply::Fetch(reply::Fetch { error: None, session_id: 0, topics: vec![topic] })
-}
-
-#[test]
-fn fetched_batches_go_out_as_they_are() {
-    let head = decoded(&fetch::FetchRequest::default(), 12).head;
-    let reply = fetched(None);
-    let Reply::Fetch(fetch) = &reply else { unreachable!() };
-    let batch = fetch.topics[0].partitions[0].records[0].clone();
-    let frame = encode_reply(&head, reply, &addresses());
-    assert!(frame.chunks().iter().any(|chunk| chunk.as_ptr() == batch.as_ptr()), "no copy was made");
-    let (_, response) = decode_response::<fetch::FetchRequest>(frame.into_content(), 12).unwrap();
-    let records = response.responses[0].partitions[0].records.clone().unwrap();
-    assert_eq!(records.len(), 5_010);
-}
-
-#[test]
-fn a_fetch_lists_aborted_transactions_as_kafka_does() {
-    let aborted = |isolation_level, error| {
-        let request = fetch::FetchRequest { isolation_level, ..Default::default() };
-        exchange(&request, 11, fetched(error)).responses[0].partitions[0].aborted_transactions.clone()
-    };
-    assert_eq!(aborted(0, None), None);
-    assert_eq!(aborted(1, None), Some(vec![]));
-    assert_eq!(aborted(0, Some(ErrorCode::OffsetOutOfRange)), None);
-    assert_eq!(aborted(0, Some(ErrorCode::UnknownTopicOrPartition)), Some(vec![]));
-}
-
-#[test]
-fn old_consumers_are_not_told_of_a_failed_disk() {
-    let code = |version, error| {
-        exchange(&fetch::FetchRequest::default(), version, fetched(Some(error))).responses[0].partitions[0]
-            .error_code
-    };
-    assert_eq!(code(5, ErrorCode::KafkaStorageError), ErrorCode::NotLeaderOrFollower.number());
-    assert_eq!(code(6, ErrorCode::KafkaStorageError), ErrorCode::KafkaStorageError.number());
-}
-
-#[test]
-fn a_topic_to_delete_has_a_name_or_an_id() {
-    let topic = |name: Option<&str>, id| delete_topics::DeleteTopicState {
-        name: name.map(str::to_owned),
-        topic_id: Uuid(id),
-    };
-    let request = delete_topics::DeleteTopicsRequest {
-        topics: vec![topic(Some("a"), 0), topic(None, 5), topic(Some("a"), 5), topic(None, 0)],
-        topic_names: vec!["old".to_owned()],
-        ..Default::default()
-    };
-    let name = |name: &str| Ok(TopicRef::Name(name.to_owned()));
-    assert_eq!(
-        op(&request, 6),
-        Op::DeleteTopics(op::DeleteTopics {
-            topics: vec![
-                name("a"),
-                Ok(TopicRef::Id(TopicId::from_u128(5))),
-                Err(NoTopicRef::Both { name: "a".to_owned(), id: TopicId::from_u128(5) }),
-                Err(NoTopicRef::Neither),
-            ]
-        })
-    );
-    assert_eq!(op(&request, 5), Op::DeleteTopics(op::DeleteTopics { topics: vec![name("old")] }));
-}
-
-#[test]
-fn a_broker_that_deletes_no_topics_says_so_in_words_its_client_knows() {
-    let code = |version| {
-        let topic = reply::DeletedTopic {
-            name: Some("a".to_owned()),
-            id: TopicId::ZERO,
-            error: Some(ErrorCode::TopicDeletionDisabled.into()),
-        };
-        let reply = Reply::DeleteTopics(reply::DeleteTopics { topics: vec![topic] });
-        exchange(&delete_topics::DeleteTopicsRequest::default(), version, reply).responses[0].error_code
-    };
-    assert_eq!(code(2), ErrorCode::InvalidRequest.number());
-    assert_eq!(code(3), ErrorCode::TopicDeletionDisabled.number());
-}
-
-#[test]
-fn an_operation_on_a_setting_that_does_not_exist_keeps_its_number() {
-    let config = |config_operation| incremental_alter_configs::AlterableConfig {
-        name: "a".to_owned(),
-        config_operation,
-        value: None,
-    };
-    let request = incremental_alter_configs::IncrementalAlterConfigsRequest {
-        resources: vec![incremental_alter_configs::AlterConfigsResource {
-            configs: vec![config(1), config(9)],
-            ..Default::default()
-        }],
-        ..Default::default()
-    };
-    let Op::AlterConfigs(op) = op(&request, 1) else { panic!("an op") };
-    let changes = vec![("a".to_owned(), Ok(ConfigOperation::Delete), None), ("a".to_owned(), Err(9), None)];
-    assert_eq!(op.resources[0].1, ConfigChanges::Incremental(changes));
-}
-
-#[test]
-fn settings_that_are_shown_come_with_an_empty_message() {
-    let resource = ConfigResource { resource_type: 2, name: "a".to_owned() };
-    for version in 1..=4 {
-        let reply = reply::DescribeConfigs { resources: vec![(resource.clone(), Ok(Vec::new()))] };
-        let request = describe_configs::DescribeConfigsRequest::default();
-        let shown = exchange(&request, version, Reply::DescribeConfigs(reply));
-        assert_eq!(shown.results[0].error_message.as_deref(), Some(""));
-    }
-}
-
-#[test]
-fn a_page_of_topics_that_is_refused_as_a_whole_tells_no_operations() {
-    let operations = |error| {
-        let topic = reply::TopicMetadata {
-            name: Some("a".to_owned()),
-            id: TopicId::ZERO,
-            error,
-            internal: false,
-            partitions: Vec::new(),
-        };
-        let reply = reply::DescribeTopicPartitions { topics: vec![topic], next_cursor: None };
-        let request = describe_topic_partitions::DescribeTopicPartitionsRequest::default();
-        let shown = exchange(&request, 0, Reply::DescribeTopicPartitions(reply));
-        shown.topics[0].topic_authorized_operations
-    };
-    assert_eq!(operations(Some(ErrorCode::InvalidRequest)), i32::MIN);
-    assert_eq!(operations(Some(ErrorCode::UnknownServerError)), i32::MIN);
-    assert_eq!(operations(Some(ErrorCode::UnknownTopicOrPartition)), 3576);
-    assert_eq!(operations(None), 3576);
-}
-
-#[test]
-fn metadata_of_a_topic_without_name_and_id_fails_as_a_whole() {
-    let request = metadata_request(Some(vec![metadata_topic(None, 0)]));
-    let refused = local(&request, 13);
-    assert_eq!((refused.error_code, refused.topics[0].error_code), (-1, -1));
 }
 
 #[test]

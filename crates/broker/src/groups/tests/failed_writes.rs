@@ -153,6 +153,7 @@ async fn an_assignment_that_becomes_durable_after_the_next_rebalance_began_chang
     assert_eq!(joined(second).await.result.expect("it has joined").generation, 2);
 }
 
+/// Proves RT-20.
 #[tokio::test]
 async fn groups_that_could_not_be_read_for_a_moment_are_read_again() {
     let mut stage = Stage::with(Options { cache_bytes: 0, ..Options::default() });
