@@ -32,7 +32,6 @@ use tokio::task::JoinHandle;
 
 use coordination::catalog::TOPIC_NAME_OF_OFFSETS;
 use coordination::error_code::ErrorCode;
-use coordination::group::{Event, Identity};
 use coordination::ids::{OrgId, TopicId};
 use coordination::op::Op;
 use coordination::settings::Settings;
@@ -45,6 +44,7 @@ use groups::Groups;
 use read_budget::{READ_BYTES_MAX, ReadBudget};
 use topics::{TopicSpec, Topics};
 
+pub use groups::GroupStory;
 pub use metrics::Metrics;
 
 /// The broker: all topics and partitions of one data directory.
@@ -168,20 +168,12 @@ impl Broker {
         self.inner.groups.loaded().await;
     }
 
-    /// The last rebalances of a group, the oldest first; none if there is no such group, or it is being loaded.
-    pub fn group_events(&self, org: OrgId, group: &str) -> Vec<Event> {
-        self.inner.groups.events(org, group)
-    }
-
-    /// What is known of a group beside Kafka's formats: its id, and when it was first seen.
-    pub fn group_identity(&self, org: OrgId, group: &str) -> Option<Identity> {
-        self.inner.groups.identity(org, group)
-    }
-
-    /// Why nothing can be told of a group for now: it is being loaded, or cannot be. `None` when it can be told
-    /// whether there is such a group.
-    pub fn group_unready(&self, org: OrgId, group: &str) -> Option<ErrorCode> {
-        self.inner.groups.unready(org, group)
+    /// What is remembered of a group beside Kafka's formats, once it is durable; `None` if there is no such group.
+    ///
+    /// # Errors
+    /// When the groups among which it would be are being loaded or cannot be read, with what clients are told then.
+    pub async fn group_story(&self, org: OrgId, group: &str) -> Result<Option<GroupStory>, ErrorCode> {
+        self.inner.groups.story(org, group).await
     }
 
     /// Runs retention, compaction and the expiry of producers now instead of at their times.

@@ -119,12 +119,8 @@ impl Gateway {
                 error!(%failure, "a listener's task failed");
             }
         }
-        // The listeners have ended and hold no more of it.
-        let workers = Arc::into_inner(workers);
-        Ok(match workers {
-            Some(workers) => workers.end().await,
-            None => 0,
-        })
+        let workers = Arc::into_inner(workers).expect("listeners that have ended hold nothing");
+        Ok(workers.end().await)
     }
 }
 

@@ -53,3 +53,10 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How often the same complaint is logged.
 pub(crate) const COMPLAINT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How many answers of one thread's connections may be read from the disk at a time: more than a disk is faster with,
+/// and few enough that their stacks do not count.
+pub(crate) const BLOCKING_THREADS: usize = 64;
+
+/// How long a thread that has ended waits for reads of the disk that nobody waits for any more.
+pub(crate) const LET_GO: Duration = Duration::from_millis(100);

@@ -59,12 +59,17 @@ impl Future for Running {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let Self { relay, batch } = &mut *self;
         let mut state = relay.state.lock();
+        if state.ready.is_empty() {
+            state.sleeping = Some(context.waker().clone());
+            return Poll::Pending;
+        }
         std::mem::swap(&mut state.ready, batch);
-        state.sleeping = Some(context.waker().clone());
         drop(state);
         for waker in batch.drain(..) {
             waker.wake();
         }
+        // Looks again when those have had their turn, instead of being woken for each that comes meanwhile.
+        context.waker().wake_by_ref();
         Poll::Pending
     }
 }
@@ -140,11 +145,13 @@ mod tests {
         );
         assert_eq!(running.as_mut().poll(&mut context), Poll::Pending);
         assert!(connections.iter().all(|connection| connection.get() == 1));
+        assert_eq!(thread.get(), 2, "it wants another turn before it sleeps");
+        assert_eq!(running.as_mut().poll(&mut context), Poll::Pending);
 
         let relayed = relay.waker();
         relayed.stands_for(&Waker::from(Arc::clone(&connections[0])));
         Waker::from(relayed).wake();
-        assert_eq!(thread.get(), 2, "it sleeps again, and is woken again");
+        assert_eq!(thread.get(), 3, "it sleeps again, and is woken again");
     }
 
     #[test]

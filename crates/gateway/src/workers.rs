@@ -15,6 +15,7 @@ use tracing::{debug, error, info};
 
 use crate::admission::Seat;
 use crate::connection::{Connection, Shared};
+use crate::limits::{BLOCKING_THREADS, LET_GO};
 use crate::metrics::Traffic;
 use crate::relay::Relay;
 use crate::scheduling;
@@ -35,9 +36,6 @@ struct Worker {
     /// Says how many connections it cut, when it ends.
     ended: oneshot::Receiver<usize>,
 }
-
-/// How many answers of one thread's connections may be read from the disk at a time.
-const BLOCKING_THREADS: usize = 64;
 
 /// A client that was let in.
 pub(crate) struct Newcomer {
@@ -63,11 +61,10 @@ impl Workers {
 
     /// Gives a client to the thread with the fewest.
     pub(crate) fn adopt(&self, newcomer: Newcomer) {
-        let Some(worker) = self.all.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed)) else {
-            return;
-        };
+        let alive = self.all.iter().filter(|worker| !worker.newcomers.is_closed());
+        let Some(worker) = alive.min_by_key(|worker| worker.load.load(Ordering::Relaxed)) else { return };
         worker.load.fetch_add(1, Ordering::Relaxed);
-        // A thread that has ended serves nobody: its client is closed.
+        // Should the thread end just now, the client is closed and dials again.
         let _ = worker.newcomers.send(newcomer);
     }
 
@@ -90,28 +87,38 @@ impl Worker {
         traffic: Arc<Traffic>,
         draining: watch::Receiver<bool>,
     ) -> io::Result<Self> {
-        let runtime = runtime::Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(BLOCKING_THREADS)
-            .build()?;
         let (newcomers, arriving) = mpsc::unbounded_channel();
         let (end, ended) = oneshot::channel();
         let load = Arc::new(AtomicUsize::new(0));
         let serving = Serving { shared, traffic, draining, load: Arc::clone(&load) };
-        let work = move || serve(&runtime, serving, arriving, end);
+        // The thread comes first: a runtime that finds no thread could not be dropped here, where another one runs.
+        let (give, take) = std::sync::mpsc::channel();
+        let work = move || {
+            if let Ok(runtime) = take.recv() {
+                serve(runtime, serving, arriving, end);
+            }
+        };
         thread::Builder::new().name("kohort-net".to_owned()).spawn(work)?;
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(BLOCKING_THREADS)
+            .build()?;
+        // The thread waits for it.
+        let _ = give.send(runtime);
         Ok(Self { newcomers, load, ended })
     }
 }
 
 fn serve(
-    runtime: &Runtime,
+    runtime: Runtime,
     serving: Serving,
     arriving: mpsc::UnboundedReceiver<Newcomer>,
     end: oneshot::Sender<usize>,
 ) {
     scheduling::prefer_batches();
     let cut = runtime.block_on(serving.run(arriving));
+    // What was cut lets go of the broker now; a read of the disk that hangs must not hold up the end.
+    runtime.shutdown_timeout(LET_GO);
     // Nobody asks any more when the gateway was dropped.
     let _ = end.send(cut);
 }

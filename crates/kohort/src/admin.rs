@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -27,7 +28,8 @@ use crate::token;
 pub(crate) type TakeSnapshot = Box<dyn Fn(&Path) -> anyhow::Result<SnapshotSummary> + Send + Sync>;
 
 /// Tells what the broker remembers of a group's rebalances.
-pub(crate) type FindGroupEvents = Box<dyn Fn(&str) -> Result<GroupEvents, NoEvents> + Send + Sync>;
+pub(crate) type FindGroupEvents =
+    Box<dyn Fn(String) -> Pin<Box<dyn Future<Output = Result<GroupEvents, NoEvents>> + Send>> + Send + Sync>;
 
 /// Why nothing can be told of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -241,7 +243,7 @@ async fn group_events(
         Ok(Query(GroupEventsQuery { group })) => group,
         Err(error) => return refuse(StatusCode::BAD_REQUEST, &format!("expected ?group=NAME: {error}")),
     };
-    match (serving.group_events)(&group) {
+    match (serving.group_events)(group.clone()).await {
         Ok(events) => Json(events).into_response(),
         Err(NoEvents::Absent) => refuse(StatusCode::NOT_FOUND, &format!("group {group} does not exist")),
         Err(NoEvents::Loading) => {
@@ -262,6 +264,8 @@ fn refuse(status: StatusCode, message: &str) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::future;
+
     use crate::http::request;
 
     use super::*;
@@ -280,16 +284,18 @@ mod tests {
             Ok(SnapshotSummary { bytes: 42, ..SnapshotSummary::default() })
         });
         let registry = Registry::with_prefix("kohort");
-        let group_events: FindGroupEvents = Box::new(|group| match group {
-            "a b" => Ok(GroupEvents {
-                group: group.to_owned(),
-                id: GroupId::from_u128(1),
-                rrl: "default/consumer-groups/a-b".to_owned(),
-                events: Vec::new(),
-            }),
-            "loading" => Err(NoEvents::Loading),
-            "unreadable" => Err(NoEvents::Unreadable),
-            _ => Err(NoEvents::Absent),
+        let group_events: FindGroupEvents = Box::new(|group| {
+            Box::pin(future::ready(match &*group {
+                "a b" => Ok(GroupEvents {
+                    group,
+                    id: GroupId::from_u128(1),
+                    rrl: "default/consumer-groups/a-b".to_owned(),
+                    events: Vec::new(),
+                }),
+                "loading" => Err(NoEvents::Loading),
+                "unreadable" => Err(NoEvents::Unreadable),
+                _ => Err(NoEvents::Absent),
+            }))
         });
         let token = "secret-secret-secret".to_owned();
         admin.serving(Serving { registry, token, take_snapshot, group_events });

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use broker::Broker;
+use broker::{Broker, GroupStory};
 use coordination::error_code::ErrorCode;
-use coordination::group::{Identity, Slug};
+use coordination::group::Slug;
 use coordination::ids::OrgId;
 use coordination::settings::{Flush, Settings};
 use prometheus_client::registry::Registry;
@@ -132,18 +132,18 @@ impl Running {
     pub(crate) fn group_events(&self) -> FindGroupEvents {
         let broker = Arc::clone(&self.broker);
         Box::new(move |group| {
-            // Asked first: a group that is loaded in between is found then.
-            let unready = broker.group_unready(OrgId::DEFAULT, group);
-            let Some(Identity { id, .. }) = broker.group_identity(OrgId::DEFAULT, group) else {
-                return Err(match unready {
-                    None => NoEvents::Absent,
-                    Some(ErrorCode::CoordinatorLoadInProgress) => NoEvents::Loading,
-                    Some(_) => NoEvents::Unreadable,
-                });
-            };
-            let rrl = Slug::sanitize(group, id).rrl(DEFAULT_ORG);
-            let events = broker.group_events(OrgId::DEFAULT, group);
-            Ok(GroupEvents { group: group.to_owned(), id, rrl, events })
+            let broker = Arc::clone(&broker);
+            Box::pin(async move {
+                match broker.group_story(OrgId::DEFAULT, &group).await {
+                    Ok(Some(GroupStory { identity, events })) => {
+                        let rrl = Slug::sanitize(&group, identity.id).rrl(DEFAULT_ORG);
+                        Ok(GroupEvents { group, id: identity.id, rrl, events })
+                    }
+                    Ok(None) => Err(NoEvents::Absent),
+                    Err(ErrorCode::CoordinatorLoadInProgress) => Err(NoEvents::Loading),
+                    Err(_) => Err(NoEvents::Unreadable),
+                }
+            })
         })
     }
 

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use batch::HEADER_LEN;
@@ -66,8 +67,6 @@ struct Active {
     file: Arc<LogFile>,
     size: u64,
     position: u64,
-    /// Up to where its blocks have been written since it became the active one.
-    written: u64,
     appends: u64,
     /// When it is sealed although it has room; set by the first append.
     seal_at: Option<Instant>,
@@ -244,9 +243,10 @@ impl Writer {
             salt: Salt(self.salts.hash_one(self.next)),
         };
         let spare = self.sealed.spares.lock().pop();
+        let written = AtomicU64::new(spare.as_ref().map_or(0, |spare| spare.written));
         let disk = &*self.disk;
         let made = match spare {
-            Some(spare) => rename_spare(disk, &self.log_dir, &spare, &path),
+            Some(spare) => rename_spare(disk, &self.log_dir, &spare.path, &path),
             None => disk.open(&path, Open::Create),
         };
         let opened = made.and_then(|file| {
@@ -259,18 +259,18 @@ impl Writer {
                         salt: head.salt,
                         path: path.clone(),
                         file,
+                        written: AtomicU64::new(0),
                     }));
                 }
             })
         });
         match opened {
             Ok(file) => {
-                let file = Arc::new(LogFile { first: self.next, salt: head.salt, path, file });
+                let file = Arc::new(LogFile { first: self.next, salt: head.salt, path, file, written });
                 self.active = Some(Active {
                     file,
                     size,
                     position: FILE_HEAD_LEN as u64,
-                    written: FILE_HEAD_LEN as u64,
                     appends: 0,
                     seal_at: None,
                     unsynced: false,
@@ -288,10 +288,6 @@ impl Writer {
 
     fn write(&mut self, group: &[Pending]) -> io::Result<Written> {
         let active = self.active.as_mut().ok_or_else(|| io::Error::other("no log file is open"))?;
-        let in_buffer = |pending: &Pending| {
-            let body = if is_small(pending) { pending.append.body.len() } else { 0 };
-            FRAME_HEAD_LEN + HEADER_LEN + body
-        };
         let mut buffer = BytesMut::with_capacity(group.iter().map(in_buffer).sum());
         let wall_ms = wall_ms();
         for (sequence, pending) in (self.next..).zip(group) {
@@ -308,32 +304,17 @@ impl Writer {
             }
         }
         let buffer = buffer.freeze();
-        // Neighbouring frames without a body of their own are one slice.
-        let mut slices = Vec::new();
-        let mut from = 0;
-        let mut at = 0;
-        let mut bytes = 0;
-        for pending in group {
-            at += in_buffer(pending);
-            bytes += pending.frame_len() as u64;
-            if !is_small(pending) {
-                slices.push(IoSlice::new(&buffer[from..at]));
-                slices.push(IoSlice::new(&pending.append.body));
-                from = at;
-            }
-        }
-        if from < at {
-            slices.push(IoSlice::new(&buffer[from..at]));
-        }
+        let bytes = group.iter().map(|pending| pending.frame_len() as u64).sum();
         let end = active.position + bytes;
-        let zeros = if self.flush == Flush::Always && end > active.written {
-            zeros_ahead(end, bytes, active.size)
-        } else {
-            0
+        let written = active.file.written.load(Ordering::Relaxed);
+        let zeros = match self.flush {
+            Flush::Always if end > written => zeros_ahead(end, bytes, active.size),
+            _ => 0,
         };
+        let mut slices = slices(group, &buffer);
         slices.extend(pieces(zeros).map(|piece| IoSlice::new(&ZEROS[..piece])));
         active.file.file.write_at(active.position, &mut slices)?;
-        active.written = active.written.max(end + zeros as u64);
+        active.file.written.store(written.max(end + zeros as u64), Ordering::Relaxed);
         if self.flush == Flush::Always {
             let began = Instant::now();
             active.file.file.sync_data()?;
@@ -384,7 +365,7 @@ impl Writer {
             pending.partition.publish(&written.file, entry, recent, &pending.header, written.wall_ms);
         }
         self.cache.shrink_to(self.cache_bytes);
-        self.metrics.cache_bytes.store(self.cache.bytes as u64, std::sync::atomic::Ordering::Relaxed);
+        self.metrics.cache_bytes.store(self.cache.bytes as u64, Ordering::Relaxed);
         for pending in group {
             pending.partition.ended();
             pending.partition.announce();
@@ -504,16 +485,40 @@ const MIN_LOG_FILE_BYTES: u64 = 4 << 10;
 /// Positions in log files are kept in 32 bits.
 const MAX_LOG_FILE_BYTES: u64 = 1 << 30;
 
+/// How many bytes of a frame are in the buffer of its group: all, or all but a large body.
+fn in_buffer(pending: &Pending) -> usize {
+    let body = if is_small(pending) { pending.append.body.len() } else { 0 };
+    FRAME_HEAD_LEN + HEADER_LEN + body
+}
+
+/// What a group writes. Neighbouring frames without a body of their own are one slice.
+fn slices<'a>(group: &'a [Pending], buffer: &'a Bytes) -> Vec<IoSlice<'a>> {
+    let mut slices = Vec::new();
+    let (mut from, mut at) = (0, 0);
+    for pending in group {
+        at += in_buffer(pending);
+        if !is_small(pending) {
+            slices.push(IoSlice::new(&buffer[from..at]));
+            slices.push(IoSlice::new(&pending.append.body));
+            from = at;
+        }
+    }
+    if from < at {
+        slices.push(IoSlice::new(&buffer[from..at]));
+    }
+    slices
+}
+
 /// How many zeros are written behind a group of `bytes` bytes that ends at `end`.
 ///
 /// The blocks of a new file have a place on the disk but count as unwritten. The sync of the first write to one has to
 /// note that it is written, too, which takes the disk half as long again. So one write of zeros does it for many small
-/// groups that follow. A large group gains nothing by it.
+/// groups that follow. A large group gains nothing by it, and a file that holds little yet gets no more zeros than data.
 fn zeros_ahead(end: u64, bytes: u64, file_size: u64) -> usize {
-    if bytes >= WRITE_AHEAD {
+    if bytes >= WRITE_AHEAD / 8 {
         return 0;
     }
-    let until = file_size.min((end + 1).next_multiple_of(WRITE_AHEAD));
+    let until = file_size.min((end + 1).next_multiple_of(WRITE_AHEAD)).min(2 * end);
     usize::try_from(until.saturating_sub(end)).unwrap_or(0)
 }
 
@@ -542,12 +547,13 @@ mod tests {
     #[test]
     fn small_groups_are_followed_by_zeros_up_to_the_next_boundary_and_never_past_the_file() {
         for (end, bytes, zeros) in [
-            (100, 100, WRITE_AHEAD - 100),
+            (5_000, 100, 5_000),
             (WRITE_AHEAD - 1, 100, 1),
             (WRITE_AHEAD, 100, WRITE_AHEAD),
+            (WRITE_AHEAD + 100, 100, WRITE_AHEAD - 100),
             (FILE - 10, 100, 10),
             (FILE, 100, 0),
-            (FILE / 2, WRITE_AHEAD, 0),
+            (FILE / 2, WRITE_AHEAD / 8, 0),
         ] {
             assert_eq!(zeros_ahead(end, bytes, FILE) as u64, zeros, "{bytes} bytes up to {end}");
         }

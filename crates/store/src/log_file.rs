@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use batch::{BatchHeader, HEADER_LEN, crc_of};
 use bytes::{BufMut, BytesMut};
@@ -34,6 +35,8 @@ pub(crate) struct LogFile {
     pub(crate) salt: Salt,
     pub(crate) path: PathBuf,
     pub(crate) file: Arc<dyn DiskFile>,
+    /// Up to where its blocks are known to have been written, in this life or an earlier one.
+    pub(crate) written: AtomicU64,
 }
 
 /// A secret of one log file in one of its lives, which is in every frame's head.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use batch::HEADER_LEN;
@@ -19,7 +20,7 @@ use crate::log_file::{
 use crate::metrics::Metrics;
 use crate::partition::{PartitionLog, Settled};
 use crate::queue::Queue;
-use crate::sealed::{Sealed, SealedFiles};
+use crate::sealed::{Sealed, SealedFiles, Spare};
 use crate::segment_load::{Loaded, load_segments};
 use crate::settle::Tail;
 use crate::unsettled::LogEntry;
@@ -139,7 +140,7 @@ pub(crate) fn recover(
     }
     for (first, path) in &files.spares {
         last_number = last_number.max(*first);
-        if sealed.keep_spare(path.clone()).is_err() {
+        if sealed.keep_spare(Spare { path: path.clone(), written: 0 }).is_err() {
             disk.remove_file(path).map_err(OpenError::disk(path))?;
         }
     }
@@ -306,7 +307,8 @@ impl Replay<'_> {
         let FileHead { first, salt, .. } = found.head;
         let file = Arc::clone(&found.file);
         let mut reader = FrameReader::new(Arc::clone(&file), salt, SCAN_CHUNK_BYTES).map_err(fault)?;
-        let file = Arc::new(LogFile { first, salt, path: found.path.clone(), file });
+        let file =
+            Arc::new(LogFile { first, salt, path: found.path.clone(), file, written: AtomicU64::new(0) });
         let mut sequence = first;
         let mut unsure_from = 0;
         let mut last: Option<(PartitionKey, Arc<PartitionLog>)> = None;

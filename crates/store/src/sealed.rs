@@ -22,6 +22,14 @@ pub(crate) struct Sealed {
     pub(crate) appends: u64,
 }
 
+/// A drained log file that waits to be used again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Spare {
+    pub(crate) path: PathBuf,
+    /// Up to where its blocks are known to have been written.
+    pub(crate) written: u64,
+}
+
 /// Log files that wait to be settled, and drained ones that wait to be used again.
 #[derive(Debug, Default)]
 pub(crate) struct SealedFiles {
@@ -29,7 +37,7 @@ pub(crate) struct SealedFiles {
     pub(crate) arrived: Condvar,
     /// Settled, or without frames, and not yet removed; by their first number.
     pub(crate) drained: Mutex<BTreeMap<u64, Arc<LogFile>>>,
-    pub(crate) spares: Mutex<Vec<PathBuf>>,
+    pub(crate) spares: Mutex<Vec<Spare>>,
     /// Drained files have to stay, because they hold batches that cannot be read and so cannot be settled.
     pub(crate) held: AtomicBool,
 }
@@ -90,12 +98,12 @@ impl SealedFiles {
     }
 
     /// Keeps a drained file for reuse unless there are enough.
-    pub(crate) fn keep_spare(&self, path: PathBuf) -> Result<(), PathBuf> {
+    pub(crate) fn keep_spare(&self, spare: Spare) -> Result<(), Spare> {
         let mut spares = self.spares.lock();
         if spares.len() >= SPARE_FILES_MAX {
-            return Err(path);
+            return Err(spare);
         }
-        spares.push(path);
+        spares.push(spare);
         Ok(())
     }
 
@@ -107,10 +115,10 @@ impl SealedFiles {
             spares.split_off(keep)
         };
         // Without the lock, so that the writer does not wait for this.
-        for path in surplus {
-            if let Err(error) = disk.remove_file(&path) {
-                tracing::warn!(file = %path.display(), %error, "a spare log file stays for now");
-                self.spares.lock().push(path);
+        for spare in surplus {
+            if let Err(error) = disk.remove_file(&spare.path) {
+                tracing::warn!(file = %spare.path.display(), %error, "a spare log file stays for now");
+                self.spares.lock().push(spare);
             }
         }
     }

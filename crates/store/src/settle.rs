@@ -20,7 +20,7 @@ use crate::log_file::{FILE_HEAD_LEN, LogFile};
 use crate::metrics::Metrics;
 use crate::partition::{PartitionConfig, PartitionLog};
 use crate::read::ReadError;
-use crate::sealed::SealedFiles;
+use crate::sealed::{SealedFiles, Spare};
 use crate::segment::{Segment, segment_path};
 use crate::segment_index::{IndexState, SegmentIndexer};
 use crate::unsettled::{LogEntry, for_each_frame};
@@ -261,8 +261,9 @@ impl Settler {
             // A reader may still be at it, and must not see it overwritten.
             let gone = match Arc::get_mut(&mut file) {
                 Some(_) if self.sealed.spares.lock().len() < SPARE_FILES_MAX => {
-                    let spare = path.with_extension("spare");
-                    let renamed = self.disk.rename(&path, &spare);
+                    let written = file.written.load(Ordering::Relaxed);
+                    let spare = Spare { path: path.with_extension("spare"), written };
+                    let renamed = self.disk.rename(&path, &spare.path);
                     if renamed.is_ok() {
                         self.sealed.spares.lock().push(spare);
                     }

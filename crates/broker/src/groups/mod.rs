@@ -33,7 +33,6 @@ use tokio::task::{JoinHandle, JoinSet};
 use coordination::error_code::ErrorCode;
 use coordination::group::{Event, GroupSettings, Identity, Room, Ticket, group_partition};
 use coordination::ids::{OrgId, TopicId};
-use coordination::op;
 use coordination::reply::GroupState;
 use coordination::settings::Settings;
 use store::LocalStore;
@@ -44,10 +43,20 @@ use gathering::Split;
 use load::ReadingBack;
 use metrics::{Metrics, TotalUsage};
 use own_log::OwnLog;
-use shard::{GroupShard, NotReady};
+use shard::{GroupShard, NotReady, Stepped};
 use timer::Timer;
+use waiting::Dropped;
 
 pub(crate) use own_log::PARTITION as OWN_PARTITION;
+
+/// What is remembered of a group beside Kafka's formats.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupStory {
+    /// Its id, and when it was first seen.
+    pub identity: Identity,
+    /// Its last rebalances, the oldest first.
+    pub events: Vec<Event>,
+}
 
 /// However small the setting, expiry does not keep the processor busy.
 const EXPIRY_INTERVAL_MIN: Duration = Duration::from_millis(10);
@@ -256,21 +265,20 @@ impl Groups {
         self.shared.metrics.register(self, registry);
     }
 
-    /// The last rebalances of a group, the oldest first.
-    pub(crate) fn events(&self, org: OrgId, group: &str) -> Vec<Event> {
-        let events =
-            self.shard(org, group).and_then(|shard| shard.look(|machine| machine.events(group)).ok());
-        events.map_or_else(Vec::new, |stepped| stepped.value)
-    }
-
-    /// What is known of a group beside Kafka's formats.
-    pub(crate) fn identity(&self, org: OrgId, group: &str) -> Option<Identity> {
-        self.shard(org, group)?.look(|machine| machine.identity(group)).ok()?.value
-    }
-
-    /// Why nothing can be told of a group for now.
-    pub(crate) fn unready(&self, org: OrgId, group: &str) -> Option<ErrorCode> {
-        self.shard(org, group)?.look(|_| ()).err().map(NotReady::code)
+    /// What is remembered of a group, once it is durable; `None` if there is no such group.
+    ///
+    /// # Errors
+    /// When its shard is being loaded or cannot be, with what clients are told then.
+    pub(crate) async fn story(&self, org: OrgId, group: &str) -> Result<Option<GroupStory>, ErrorCode> {
+        let Some(shard) = self.shard(org, group) else { return Ok(None) };
+        let told = shard.look(|machine| {
+            machine.identity(group).map(|identity| GroupStory { identity, events: machine.events(group) })
+        });
+        let Stepped { value, until } = told.map_err(NotReady::code)?;
+        match until {
+            Some(until) => until.await.map(|()| value).map_err(|Dropped| ErrorCode::NotCoordinator),
+            None => Ok(value),
+        }
     }
 
     /// How many partitions an organisation's groups are spread over.
@@ -305,14 +313,9 @@ impl Groups {
 
     fn count_by_state(&self) -> BTreeMap<GroupState, usize> {
         let mut counts = BTreeMap::new();
-        let everything = op::ListGroups { states: Vec::new(), types: Vec::new() };
         for shard in self.all() {
-            let mut list = Vec::new();
             // What is being loaded is counted afterwards.
-            let _ = shard.look(|machine| machine.list(&everything, &mut list));
-            for group in list {
-                *counts.entry(group.state).or_default() += 1;
-            }
+            let _ = shard.look(|machine| machine.count_by_state(&mut counts));
         }
         counts
     }

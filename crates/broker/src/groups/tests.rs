@@ -7,14 +7,15 @@ mod metrics;
 
 use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr};
-use std::task::Poll;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use batch::{BatchBuilder, NewRecord};
 use bytes::Bytes;
 use coordination::catalog::TOPIC_NAME_OF_OFFSETS;
 use coordination::error_code::ErrorCode;
-use coordination::op::TopicRef;
+use coordination::op::{self, TopicRef};
 use coordination::reply::{self, Reply};
 use coordination::settings::Layer;
 use rail::{Answer, Carrier};
@@ -396,10 +397,21 @@ async fn while_groups_are_loaded_everybody_is_told_so_but_those_who_heartbeat() 
         panic!("it is answered as one")
     };
     assert_eq!(forgotten.result, Err(loading));
-    assert_eq!(stage.groups.unready(ORG, "billing"), Some(loading));
+    assert_eq!(stage.groups.story(ORG, "billing").await, Err(loading));
     stage.load().await;
-    assert_eq!(stage.groups.unready(ORG, "billing"), None);
+    assert_eq!(stage.groups.story(ORG, "billing").await, Ok(None));
     assert_eq!(stage.heartbeat("billing", "me", 1), Some(ErrorCode::UnknownMemberId));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_told_of_a_group_is_durable() {
+    let stage = Stage::loaded().await;
+    let commit = stage.commit("tool", 5);
+    let mut story = pin!(stage.groups.story(ORG, "tool"));
+    assert!(story.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    stage.write();
+    assert!(story.await.is_ok_and(|story| story.is_some()));
+    assert_eq!(commit_error(commit).await, None);
 }
 
 /// Proves GATE-02, GATE-03, GATE-04, GATE-06: what is wrong with the request comes before where the group is.

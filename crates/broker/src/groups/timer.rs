@@ -37,7 +37,7 @@ impl Timer {
 /// While there are deadlines the timer wakes at least this often, to notice when the process did not run.
 const TICK: Duration = Duration::from_secs(1);
 
-/// A timer that wakes this late did not run when it should have, and nor did anything else.
+/// A timer that wakes this late did not run when it should have, and most likely nor did the threads of connections.
 const STALL: Duration = Duration::from_millis(500);
 
 /// How long after a stall nobody is expired. Heartbeats that came meanwhile wait in the sockets and are read within

@@ -34,9 +34,8 @@ async fn a_stable_group_is_stable_after_a_crash_and_its_members_carry_on() {
     let world = World::with_groups().await;
     let (member, generation) = world.stable("billing").await;
     assert_eq!(world.commit("billing", &member, generation, 42).await, None);
-    let identity = world.broker.group_identity(OrgId::DEFAULT, "billing").unwrap();
-    let events = world.broker.group_events(OrgId::DEFAULT, "billing");
-    assert!(!events.is_empty(), "the first rebalance left an event");
+    let story = world.broker.group_story(OrgId::DEFAULT, "billing").await.unwrap().unwrap();
+    assert!(!story.events.is_empty(), "the first rebalance left an event");
     let world = world.crash(Crash::LosesAll).await;
     world.groups_are_loaded().await;
     assert_eq!(world.state("billing").await, GroupState::Stable);
@@ -45,8 +44,7 @@ async fn a_stable_group_is_stable_after_a_crash_and_its_members_carry_on() {
     assert_eq!(world.offset("billing").await, Ok(43));
     let assignment = world.sync(sync_op("billing", &member, generation, &[])).await;
     assert_eq!(assignment, Ok(Bytes::from_static(b"mine")));
-    assert_eq!(world.broker.group_identity(OrgId::DEFAULT, "billing"), Some(identity));
-    assert_eq!(world.broker.group_events(OrgId::DEFAULT, "billing"), events);
+    assert_eq!(world.broker.group_story(OrgId::DEFAULT, "billing").await, Ok(Some(story)));
 }
 
 #[tokio::test]
@@ -217,7 +215,7 @@ async fn groups_and_offsets_are_deleted_for_good() {
     world.groups_are_loaded().await;
     assert_eq!(world.offset("tool").await, Ok(-1));
     assert_eq!(world.offset("other").await, Ok(-1));
-    assert_eq!(world.broker.group_identity(OrgId::DEFAULT, "tool"), None);
+    assert_eq!(world.broker.group_story(OrgId::DEFAULT, "tool").await, Ok(None));
 }
 
 /// Commits again and again while the n-th operation of a kind fails, and looks at what is there afterwards.

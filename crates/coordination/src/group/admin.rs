@@ -1,6 +1,6 @@
 //! What administrators see of groups and do to them, and what happens to groups that nobody needs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::error_code::ErrorCode;
@@ -37,6 +37,13 @@ impl Shard {
                 let protocol_type = group.protocol_type.as_deref().unwrap_or_default().to_owned();
                 list.push(ListedGroup { group: name.to_string(), protocol_type, state });
             }
+        }
+    }
+
+    /// Adds how many groups are in each state to `counts`.
+    pub fn count_by_state(&self, counts: &mut BTreeMap<GroupState, usize>) {
+        for (_, group) in self.groups.iter() {
+            *counts.entry(group.phase.state()).or_default() += 1;
         }
     }
 

@@ -250,8 +250,7 @@ impl Group {
         if self.protocol_type.as_deref() != Some(CONSUMER) {
             return None;
         }
-        let after = self.members.iter().map(|(_, member)| member.assignment().len());
-        if after.sum::<usize>() + owned_bytes(owned) > READ_ASSIGNMENT_BYTES_MAX {
+        if self.members.assigned_bytes() + owned_bytes(owned) > READ_ASSIGNMENT_BYTES_MAX {
             return None;
         }
         let before = owned.iter().map(|(id, assignment)| (&**id, &**assignment));

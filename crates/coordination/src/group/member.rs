@@ -32,7 +32,8 @@ pub(super) struct Member {
     pub(super) new: bool,
     /// When the session is over.
     expires: Timestamp,
-    /// When its deadline comes, which is not after `expires` and not after the end of a session that begins now.
+    /// When its deadline comes: not after `expires`, but for the moment that a heartbeat may have waited for its turn, and
+    /// not after the end of a session that begins now.
     queued: Timestamp,
 }
 
@@ -125,6 +126,11 @@ impl Members {
     /// All of them, by id.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Member)> {
         self.by_id.in_order().into_iter()
+    }
+
+    /// All that is assigned, in bytes.
+    pub(super) fn assigned_bytes(&self) -> usize {
+        self.by_id.iter().map(|(_, member)| member.assignment.len()).sum()
     }
 
     pub(super) fn get(&self, id: &str) -> Option<&Member> {

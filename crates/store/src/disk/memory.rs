@@ -409,8 +409,10 @@ impl DiskFile for MemoryFile {
         let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
         let offset = index(offset)?;
         if let Err(error) = self.admit(offset + bytes.len()) {
-            // A write that fails may have written something.
-            let some = &bytes[..bytes.len() / 2];
+            // A write that fails may have written something: here half of what is not zeros at its end, so that it is
+            // torn where it matters.
+            let told = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            let some = &bytes[..told / 2];
             let mut inode = self.inode.lock();
             if offset + some.len() <= inode.content.len() {
                 inode.write(offset, some);

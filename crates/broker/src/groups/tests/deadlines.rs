@@ -74,7 +74,7 @@ async fn the_session_of_a_member_that_has_left_ends_nothing() {
     tokio::time::sleep(Duration::from_secs(120)).await;
     stage.write();
     assert_eq!(stage.appends(), before);
-    let events = stage.groups.events(ORG, "billing");
+    let events = stage.groups.story(ORG, "billing").await.unwrap().unwrap().events;
     assert!(events.iter().all(|event| event.cause != Cause::SessionExpired), "{events:?}");
 }
 
