@@ -3,16 +3,16 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::figure::{Doubt, DoubtKind};
+use crate::cores::{Cores, Watch};
 use crate::histogram::Histogram;
 use crate::lines::Lines;
-use crate::machine;
-use crate::process::{self, ServerProcess, thread_cpu};
+use crate::process::{ServerProcess, thread_cpu};
 use crate::progress;
 
 /// How long nothing may come in before the run is given up.
@@ -54,63 +54,10 @@ pub(crate) struct Yield<W> {
     pub(crate) units: u64,
     pub(crate) per_second: f64,
     pub(crate) latencies: Histogram,
-    /// Processors' worth of time that the load itself took: 1.0 is one core.
-    pub(crate) load_cores: f64,
-    /// The same of the server, when it is on this machine.
-    pub(crate) server_cores: Option<f64>,
-    /// The same of all that runs on this machine.
-    machine_cores: Option<f64>,
+    /// Who used the processors meanwhile.
+    pub(crate) cores: Cores,
     /// What each thread's requests have become, in the order of connections.
     pub(crate) works: Vec<W>,
-}
-
-impl<W> Yield<W> {
-    /// Why the figures may say more about something else than about the server, if so.
-    pub(crate) fn doubts(&self, about: &str, pressure: Pressure) -> Vec<Doubt> {
-        let load = self.doubt_about_load(pressure).map(|reason| Doubt {
-            about: about.to_owned(),
-            kind: DoubtKind::Load,
-            gravity: self.load_cores,
-            reason,
-        });
-        load.into_iter().chain(self.doubt_about_others(about)).collect()
-    }
-
-    /// Whether somebody else used the machine, which is all that can be wrong with one request at a time.
-    pub(crate) fn doubt_about_others(&self, about: &str) -> Option<Doubt> {
-        let others = self.machine_cores? - self.load_cores - self.server_cores?;
-        let cores = machine::cores();
-        (others > 0.25).then(|| Doubt {
-            about: about.to_owned(),
-            kind: DoubtKind::Others,
-            gravity: others,
-            reason: format!(
-                "other processes took {others:.1} of {cores} cores meanwhile; rates and latencies are not the server's best"
-            ),
-        })
-    }
-
-    fn doubt_about_load(&self, pressure: Pressure) -> Option<String> {
-        #[expect(clippy::cast_precision_loss, reason = "a few threads and cores")]
-        let (threads, cores) = (pressure.threads as f64, machine::cores() as f64);
-        let taken = self.load_cores;
-        if self.server_cores.is_none() && taken > cores / 2.0 {
-            return Some(format!(
-                "the load took {taken:.2} of {cores} cores; if the server is on this machine, that is more than its share"
-            ));
-        }
-        let server = self.server_cores.unwrap_or(f64::INFINITY);
-        if taken > threads * 0.95 && taken + server < cores * 0.95 {
-            return Some(format!(
-                "the load took {taken:.2} cores on {threads} threads while the machine had time left; more --threads may show more"
-            ));
-        }
-        (taken > server).then(|| {
-            format!(
-                "the load took {taken:.2} cores and the server {server:.2}; the load is more than its share"
-            )
-        })
-    }
 }
 
 /// Brings the load. `work` is called once for each thread with its connections, as numbers over all threads;
@@ -130,45 +77,40 @@ pub(crate) fn run<W: Work>(
         parts.push((lines, work(range)));
     }
     let barrier = Barrier::new(parts.len() + 1);
-    let (ended, server_cores, machine_cores) = thread::scope(|scope| {
+    let spoilt = AtomicBool::new(false);
+    let (ended, mut cores) = thread::scope(|scope| {
         let begin = |(lines, work)| {
-            let barrier = &barrier;
+            let (barrier, spoilt) = (&barrier, &spoilt);
             scope.spawn(move || {
                 barrier.wait();
-                Loop::new(lines, work, pressure).run()
+                let part = Loop::new(lines, work, pressure).run(spoilt);
+                if part.is_err() {
+                    spoilt.store(true, Ordering::Relaxed);
+                }
+                part
             })
         };
         let running: Vec<_> = parts.into_iter().map(begin).collect();
         barrier.wait();
-        let sample = || (Instant::now(), server.and_then(|server| server.cpu().ok()), process::machine_cpu());
         let whole = warmup + duration;
-        progress::wait(warmup, Duration::ZERO, whole);
-        let before = sample();
-        progress::wait(duration, warmup, whole);
-        let after = sample();
-        let cores = |earlier: Option<Duration>, later: Option<Duration>| {
-            let used = later?.saturating_sub(earlier?);
-            Some(used.as_secs_f64() / (after.0 - before.0).as_secs_f64())
-        };
-        let (server_cores, machine_cores) = (cores(before.1, after.1), cores(before.2, after.2));
+        let over = || spoilt.load(Ordering::Relaxed);
+        progress::wait(warmup, Duration::ZERO, whole, over);
+        let watch = Watch::begin(server);
+        progress::wait(duration, warmup, whole, over);
+        let cores = watch.end();
         let ended: Vec<_> =
             running.into_iter().map(|thread| thread.join().expect("a load thread does not panic")).collect();
-        (ended, server_cores, machine_cores)
+        (ended, cores)
     });
-    let mut whole = Yield {
-        units: 0,
-        per_second: 0.0,
-        latencies: Histogram::new(),
-        load_cores: 0.0,
-        server_cores,
-        machine_cores,
-        works: Vec::new(),
-    };
+    // What the threads did is known better than what this one saw.
+    cores.load = 0.0;
+    let mut whole =
+        Yield { units: 0, per_second: 0.0, latencies: Histogram::new(), cores, works: Vec::new() };
     for part in ended {
         let part = part?;
         whole.units += part.units;
         whole.latencies.merge(&part.latencies);
-        whole.load_cores += part.cpu.as_secs_f64() / duration.as_secs_f64();
+        whole.cores.load += part.cpu.as_secs_f64() / duration.as_secs_f64();
         whole.works.push(part.work);
     }
     #[expect(clippy::cast_precision_loss, reason = "a count of replies or records")]
@@ -210,7 +152,8 @@ impl<W: Work> Loop<W> {
         Self { lines, work, flights, pressure }
     }
 
-    fn run(self) -> Result<Part<W>> {
+    /// Runs to the end, or until another thread has `spoilt` the run, after which nobody wants the figures.
+    fn run(self, spoilt: &AtomicBool) -> Result<Part<W>> {
         let Self { mut lines, mut work, mut flights, pressure } = self;
         let start = Instant::now();
         let first = nanoseconds(pressure.warmup);
@@ -227,7 +170,7 @@ impl<W: Work> Loop<W> {
         let (mut units, mut latencies) = (0, Histogram::new());
         let (mut cpu_before, mut cpu_after) = (None, None);
         let mut heard = Instant::now();
-        while in_flight > 0 {
+        while in_flight > 0 && !spoilt.load(Ordering::Relaxed) {
             lines.turn(Duration::from_millis(100), |arrival, frame, outbox| {
                 let (line, at) = (arrival.line, nanoseconds(arrival.at - start));
                 heard = arrival.at;
@@ -318,6 +261,10 @@ mod tests {
 
     /// Runs against a server that answers the n-th heartbeat with the n-th correlation id and code, and then closes.
     fn run_against(answers: Vec<(i32, i16)>) -> Result<Yield<Heartbeats>> {
+        run_long_against(answers, BRIEF.duration)
+    }
+
+    fn run_long_against(answers: Vec<(i32, i16)>, duration: Duration) -> Result<Yield<Heartbeats>> {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
         let address = listener.local_addr().expect("address");
         let request = Template::new(&HeartbeatRequest::default(), 4);
@@ -332,12 +279,20 @@ mod tests {
             }
         });
         let judge = |response: &HeartbeatResponse| accepted(response.error_code, "Heartbeat");
-        run(address, BRIEF, None, |_| Heartbeats(request.clone(), ReplyCheck::new(4, judge)))
+        let pressure = Pressure { duration, ..BRIEF };
+        run(address, pressure, None, |_| Heartbeats(request.clone(), ReplyCheck::new(4, judge)))
     }
 
     #[test]
     fn a_wrong_error_code_spoils_the_run() {
         let error = run_against(vec![(0, 0), (1, 0), (2, 27), (3, 0)]).map(|_| ()).expect_err("a bad reply");
+        assert_eq!(format!("{error:#}"), "Heartbeat got REBALANCE_IN_PROGRESS (27)");
+    }
+
+    #[test]
+    fn a_run_that_is_spoilt_ends_at_once() {
+        let day = Duration::from_secs(24 * 60 * 60);
+        let error = run_long_against(vec![(0, 27), (1, 0)], day).map(|_| ()).expect_err("a bad reply");
         assert_eq!(format!("{error:#}"), "Heartbeat got REBALANCE_IN_PROGRESS (27)");
     }
 

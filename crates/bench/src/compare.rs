@@ -1,13 +1,17 @@
 //! Runs a scenario on one server or on several in turn, once or for each value of a sweep.
 
+use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
 use crate::dialogue::resolve;
 use crate::machine::Machine;
+use crate::misuse::Misuse;
 use crate::options::{Common, Format, Named};
+use crate::page;
 use crate::process::{ServerProcess, raise_open_files};
 use crate::progress;
 use crate::report::{Report, Series};
@@ -76,6 +80,9 @@ pub(crate) fn run(scenario: &mut dyn Scenario) -> Result<()> {
     if common.progress {
         progress::write_lines();
     }
+    if let Some(file) = &common.report {
+        check_writable(file)?;
+    }
     let outcome = measure_all(scenario, &common);
     progress::end();
     let study = outcome?;
@@ -93,32 +100,54 @@ pub(crate) fn run(scenario: &mut dyn Scenario) -> Result<()> {
 
 fn measure_all(scenario: &mut dyn Scenario, common: &Common) -> Result<Study> {
     let Some(sweep) = &common.sweep else {
+        scenario.check()?;
         return Ok(Study::Single(measure(scenario, common, "")?));
     };
+    // All values are looked at before the first is measured.
+    for &value in &sweep.values {
+        set(scenario, &sweep.name, value)?;
+        scenario.check()?;
+    }
     let mut runs = Vec::new();
     for &value in &sweep.values {
-        let mut numbers = scenario.numbers();
-        let names: Vec<_> = numbers.iter().map(|(name, _)| *name).collect();
-        let number = numbers.iter_mut().find(|(name, _)| *name == sweep.name);
-        let Some((_, number)) = number else {
-            bail!(
-                "--sweep {}: here it can be {}",
-                sweep.name,
-                if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
-            );
-        };
-        **number = value;
+        set(scenario, &sweep.name, value)?;
         runs.push((value, measure(scenario, common, &format!(", {} {value}", sweep.name))?));
     }
     Ok(Study::Growth(Growth { name: sweep.name.clone(), runs }))
+}
+
+/// Gives one of the scenario's numbers another value.
+fn set(scenario: &mut dyn Scenario, name: &str, value: usize) -> Result<(), Misuse> {
+    let mut numbers = scenario.numbers();
+    if let Some((_, number)) = numbers.iter_mut().find(|(known, _)| *known == name) {
+        **number = value;
+        return Ok(());
+    }
+    let known: Vec<_> = numbers.iter().map(|(known, _)| *known).collect();
+    let known = if known.is_empty() { "nothing".to_owned() } else { known.join(", ") };
+    Err(Misuse::new(format!("--sweep {name}: here it can be {known}")))
+}
+
+/// Fails now rather than after a long run when nothing can be written there.
+fn check_writable(file: &Path) -> Result<()> {
+    let is_new = !file.exists();
+    let opened = OpenOptions::new().append(true).create(true).open(file);
+    opened.with_context(|| format!("write {}", file.display()))?;
+    if is_new {
+        // A run that fails leaves nothing behind.
+        let _ = fs::remove_file(file);
+    }
+    Ok(())
 }
 
 /// Measures each target in turn, as often as the options say.
 fn measure(scenario: &dyn Scenario, common: &Common, point: &str) -> Result<Report> {
     let name = scenario.name();
     let targets = scenario.targets()?;
+    let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+    Misuse::unless_distinct("--compare", &names)?;
     let repetitions = common.repetitions.unwrap_or(if targets.len() > 1 { 3 } else { 1 });
-    let mut series: Vec<Series> = targets.iter().map(|target| Series::new(&target.name)).collect();
+    let mut series: Vec<Series> = targets.iter().map(Series::new).collect();
     for repetition in 1..=repetitions {
         for (target, series) in targets.iter().zip(&mut series) {
             progress::stage(format!("{name}{point}: {}, {repetition} of {repetitions}", target.name));
@@ -129,7 +158,10 @@ fn measure(scenario: &dyn Scenario, common: &Common, point: &str) -> Result<Repo
     Ok(Report {
         scenario: name,
         settings: scenario.settings(),
+        duration: common.duration,
+        warmup: common.warmup,
         repetitions,
+        command: page::this_command(),
         machine: Machine::here(),
         series,
     })

@@ -19,6 +19,7 @@ use wire::api::metadata::{MetadataRequest, MetadataRequestTopic};
 use wire::api::offset_fetch::{OffsetFetchRequest, OffsetFetchResponse};
 use wire::{ApiKey, RequestMessage, decode_response, encode_request};
 
+use crate::misuse::Misuse;
 use crate::template::CLIENT_ID;
 
 /// How long a single answer may take.
@@ -78,8 +79,10 @@ impl Versions {
 
 /// The address behind `host:port`.
 pub(crate) fn resolve(address: &str) -> Result<SocketAddr> {
-    let mut found = address.to_socket_addrs().with_context(|| format!("{address} is not an address"))?;
-    found.next().with_context(|| format!("{address} has no address"))
+    let mut found = address
+        .to_socket_addrs()
+        .map_err(|error| Misuse::new(format!("{address} is not an address: {error}")))?;
+    Ok(found.next().ok_or_else(|| Misuse::new(format!("{address} has no address")))?)
 }
 
 /// Fails unless the code is 0, and names it.
@@ -106,6 +109,7 @@ impl Dialogue {
             .map_err(|source| Unreachable { address, source })?;
         stream.set_nodelay(true).context("set up a connection")?;
         stream.set_read_timeout(Some(PATIENCE)).context("set up a connection")?;
+        stream.set_write_timeout(Some(PATIENCE)).context("set up a connection")?;
         let mut dialogue = Self { stream, versions: Versions::default(), next_correlation_id: 0 };
         let asked = ApiVersionsRequest {
             client_software_name: CLIENT_ID.to_owned(),
@@ -118,6 +122,16 @@ impl Dialogue {
         accepted(answer.error_code, "ApiVersions")?;
         let ranges = answer.api_keys.iter().map(|api| (api.api_key, (api.min_version, api.max_version)));
         dialogue.versions = Versions(ranges.collect());
+        Ok(dialogue)
+    }
+
+    /// Connects to the only broker of a cluster. Of several, each would answer for a part of what is asked here, and
+    /// refuse the rest.
+    pub(crate) fn with_one_broker(address: SocketAddr) -> Result<Self> {
+        let mut dialogue = Self::open(address)?;
+        let about_no_topic = MetadataRequest { topics: Some(Vec::new()), ..Default::default() };
+        let brokers = dialogue.ask(&about_no_topic, 12)?.brokers.len();
+        ensure!(brokers <= 1, "bench measures one broker; this cluster has {brokers}");
         Ok(dialogue)
     }
 

@@ -16,6 +16,8 @@ pub(crate) const NAME: &str = "echo";
 
 /// Starts a server for exactly `connections` connections and says where it listens; it ends when they do.
 pub(crate) fn start(connections: usize, threads: usize) -> Result<SocketAddr> {
+    // A thread without a connection would not notice the end.
+    let threads = threads.min(connections);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen for echoes")?;
     let address = listener.local_addr().context("listen for echoes")?;
     thread::Builder::new()

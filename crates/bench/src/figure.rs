@@ -105,19 +105,19 @@ impl Outcome {
 
     /// Adds what a load gave: how many per second, how long each took, who used the processors.
     pub(crate) fn load<W>(&mut self, what: &str, pressure: Pressure, gained: &Yield<W>) {
-        let deep = pressure.pipeline;
+        let (deep, threads) = (pressure.pipeline, pressure.threads.min(pressure.connections));
         self.add(format!("{what} per second, {deep} in flight"), "/s", Better::Higher, gained.per_second);
         for (name, share) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)] {
             let latency = gained.latencies.percentile(share);
             self.time(format!("  latency {name}, {deep} in flight"), latency).plotted = name == "p99";
         }
-        self.add(format!("  cores for the load, {deep} in flight"), "", Better::Neither, gained.load_cores);
-        if let Some(cores) = gained.server_cores {
+        self.add(format!("  cores for the load, {deep} in flight"), "", Better::Neither, gained.cores.load);
+        if let Some(cores) = gained.cores.server {
             self.add(format!("  cores for the server, {deep} in flight"), "", Better::Neither, cores);
             // Says what the server does whatever else the machine does.
             let each = cores / gained.per_second * 1e6;
             self.add(format!("  server's time for each, {deep} in flight"), "µs", Better::Lower, each);
         }
-        self.doubts.extend(gained.doubts(&format!("{deep} in flight"), pressure));
+        self.doubts.extend(gained.cores.doubts(&format!("{deep} in flight"), threads));
     }
 }

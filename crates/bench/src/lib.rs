@@ -11,6 +11,7 @@
 
 mod closed_loop;
 mod compare;
+mod cores;
 mod dialogue;
 mod duration;
 mod echo;
@@ -19,6 +20,7 @@ mod histogram;
 mod lines;
 mod machine;
 mod members;
+mod misuse;
 mod number;
 mod options;
 mod page;
@@ -29,7 +31,10 @@ mod records;
 mod reply_check;
 mod report;
 mod scenario;
+#[cfg(test)]
+mod scripted_server;
 mod server_command;
+mod setting;
 mod statistics;
 mod study;
 mod svg;
@@ -39,6 +44,7 @@ use clap::{Args, Subcommand};
 
 pub use dialogue::Unreachable;
 pub use machine::Machine;
+pub use misuse::Misuse;
 pub use process::ServerProcess;
 
 const EXAMPLES: &str = "\
@@ -46,12 +52,13 @@ Examples:
   kohort bench heartbeat --groups 1 --members 64 --duration 10s
   kohort bench commit --compare kohort=127.0.0.1:9092,kafka=127.0.0.1:19092
   kohort bench join --members 1000 -o json
-  kohort bench heartbeat --sweep members=1,10,100,1000 --report heartbeat.html
+  kohort bench heartbeat --groups 1 --sweep members=1,10,100,1000 --report heartbeat.html
   kohort bench start --bootstrap 127.0.0.1:19092 \\
       --command 'kohort --listen 127.0.0.1:19092 --admin none --data-dir /tmp/empty'
 
 Topics and groups that a run needs are made on the server, under names that begin with `bench-`, and
-removed in the end. A run in which any reply is wrong fails and shows no figures.";
+removed in the end, except by `recovery`, which needs data of its own for each run. A run in which
+any reply is wrong fails and shows no figures.";
 
 /// Measures a Kafka-compatible server
 #[derive(Args, Debug)]

@@ -14,6 +14,8 @@ pub struct Machine {
     pub processor: String,
     /// All of it, as the kernel writes it.
     pub memory: String,
+    /// The same as a number, when the kernel says.
+    pub memory_bytes: Option<u64>,
     /// The version of Linux.
     pub kernel: String,
 }
@@ -22,10 +24,13 @@ impl Machine {
     /// This one.
     #[must_use]
     pub fn here() -> Self {
+        let memory = first("/proc/meminfo", "MemTotal");
+        let kibibytes = memory.strip_suffix("kB").and_then(|number| number.trim().parse::<u64>().ok());
         Self {
             cores: cores(),
             processor: first("/proc/cpuinfo", "model name"),
-            memory: first("/proc/meminfo", "MemTotal"),
+            memory_bytes: kibibytes.map(|kibibytes| kibibytes * 1024),
+            memory,
             kernel: first("/proc/sys/kernel/osrelease", ""),
         }
     }

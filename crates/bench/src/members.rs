@@ -79,7 +79,7 @@ struct Member {
     phase: Phase,
     correlation_id: i32,
     heartbeat_due: Instant,
-    /// Since when it may not work: from the first news of a rebalance to its assignment.
+    /// Since when it may not work, though it could before: from the first news of a rebalance to its assignment.
     idle_since: Option<Instant>,
     partitions: Vec<i32>,
 }
@@ -184,7 +184,6 @@ impl Crowd {
         let begun = Instant::now();
         for number in 0..self.members.len() {
             if self.members[number].phase == Phase::Outside {
-                self.members[number].idle_since = Some(Instant::now());
                 let frame = self.join(number);
                 self.send(number, &frame)?;
             }

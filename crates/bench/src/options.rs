@@ -9,7 +9,9 @@ use clap::{Args, ValueEnum};
 use crate::closed_loop::Pressure;
 use crate::duration;
 use crate::members::Habits;
+use crate::misuse::Misuse;
 use crate::scenario;
+use crate::setting::{Setting, listed};
 
 /// Where, how long, how often, and how to show it.
 #[derive(Args, Clone, Debug)]
@@ -61,6 +63,18 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
+    pub(crate) fn settings(&self) -> [Setting; 3] {
+        [
+            Setting::new("connections", self.connections),
+            Setting::unsaid("pipeline", listed(&self.pipeline)),
+            Setting::unsaid("threads", self.threads),
+        ]
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Misuse> {
+        Misuse::unless_distinct("--pipeline", &self.pipeline)
+    }
+
     /// The load with this many requests in flight on each connection.
     pub(crate) fn pressure(&self, common: &Common, pipeline: usize) -> Pressure {
         Pressure {
@@ -88,11 +102,11 @@ pub(crate) struct Rebalancing {
 }
 
 impl Rebalancing {
-    pub(crate) fn settings(&self, members: usize) -> Vec<(&'static str, String)> {
+    pub(crate) fn settings(&self, members: usize) -> Vec<Setting> {
         vec![
-            ("members", members.to_string()),
-            ("partitions", self.partitions.to_string()),
-            ("heartbeat every", format!("{:?}", self.heartbeat)),
+            Setting::new("members", members),
+            Setting::new("partitions", self.partitions),
+            Setting::called("heartbeat", "heartbeat every", format!("{:?}", self.heartbeat)),
         ]
     }
 
@@ -114,7 +128,8 @@ impl FromStr for Sweep {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, values) = text.split_once('=').ok_or_else(|| format!("{text} is not NAME=N,…"))?;
-        let values = values.split(',').map(at_least_one).collect::<Result<_, _>>()?;
+        let values: Vec<usize> = values.split(',').map(at_least_one).collect::<Result<_, _>>()?;
+        Misuse::unless_distinct(name, &values).map_err(|misuse| misuse.to_string())?;
         Ok(Self { name: name.trim_start_matches('-').to_owned(), values })
     }
 }
@@ -175,7 +190,7 @@ mod tests {
         let sweep = Sweep { name: "members".to_owned(), values: vec![1, 10] };
         assert_eq!("members=1,10".parse(), Ok(sweep.clone()));
         assert_eq!("--members=1,10".parse(), Ok(sweep));
-        for wrong in ["members", "members=", "members=1,", "members=0", "members=x"] {
+        for wrong in ["members", "members=", "members=1,", "members=0", "members=x", "members=1,1"] {
             assert!(wrong.parse::<Sweep>().is_err(), "{wrong}");
         }
     }

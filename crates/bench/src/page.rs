@@ -19,8 +19,8 @@ pre{background:#f4f6f8;padding:.7rem;border-radius:6px;overflow-x:auto}\
 @media (prefers-color-scheme:dark){body{background:#15181c;color:#e6e9ec}svg,th,td{border-color:#2b3138}\
 .dim,caption{color:#9aa4af}pre{background:#1f242a}}";
 
-/// Writes the page; `command` is what somebody types to repeat it.
-pub(crate) fn write(study: &Study, command: &str) -> String {
+/// Writes the page.
+pub(crate) fn write(study: &Study) -> String {
     let first = study.first();
     let mut text = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -58,7 +58,7 @@ pub(crate) fn write(study: &Study, command: &str) -> String {
         escaped(&machine.processor),
         escaped(&machine.memory),
         escaped(&machine.kernel),
-        escaped(command),
+        escaped(&first.command),
         env!("CARGO_PKG_VERSION"),
     );
     text
@@ -82,8 +82,14 @@ fn table(report: &Report, caption: &str) -> String {
     text
 }
 
+/// What somebody types to do again what this process does.
+pub(crate) fn this_command() -> String {
+    let words: Vec<String> = std::env::args().skip(1).map(|word| quoted(&word)).collect();
+    format!("kohort {}", words.join(" "))
+}
+
 /// A word as a shell takes it.
-pub(crate) fn quoted(word: &str) -> String {
+fn quoted(word: &str) -> String {
     let plain = |char: char| char.is_ascii_alphanumeric() || "-_=,.:/@+".contains(char);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
@@ -102,7 +108,7 @@ mod tests {
     #[test]
     fn a_page_needs_no_other_file() {
         for study in [Study::Single(report()), growth()] {
-            let page = write(&study, "kohort bench heartbeat");
+            let page = write(&study);
             for outside in ["src=", "href=", "url(", "<script", "@import", "<link"] {
                 assert!(!page.contains(outside), "{outside}");
             }
@@ -112,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_page_has_plot_table_doubts_machine_and_command() {
-        let page = write(&Study::Single(report()), "kohort bench heartbeat --compare 'a<b=c'");
+        let page = write(&Study::Single(report()));
         let page = page.replace(&format!("kohort {}<", env!("CARGO_PKG_VERSION")), "kohort VERSION<");
         let (head, rest) = page.split_once("<style>").expect("a style");
         let (_, body) = rest.split_once("</style>").expect("its end");
@@ -124,12 +130,12 @@ mod tests {
             <head>
             <meta charset="utf-8">
             <meta name="viewport" content="width=device-width">
-            <title>kohort bench: heartbeat: members 64, groups 1</title>
+            <title>kohort bench: heartbeat: members 64, groups of members 1</title>
             …
             </head>
             <body>
             <h1>heartbeat</h1>
-            <p>heartbeat: members 64, groups 1; measured 2 times, 2 cores. Medians; the line on a bar and the line through a point reach from the lowest to the highest repetition. × is the ratio to kafka.</p>
+            <p>heartbeat: members 64, groups of members 1; measured 2 times, 2 cores. Medians; the line on a bar and the line through a point reach from the lowest to the highest repetition. × is the ratio to kafka.</p>
             …
             <div class="wide"><table>
             <tr><th></th><th>kafka</th><th>kohort</th></tr>
@@ -142,7 +148,7 @@ mod tests {
             <li>kohort: 1 in flight: the load took 1.1 cores</li>
             </ul>
             <h2>Machine</h2>
-            <p>2 cores, shared by load and server if both are on it; a fast one; memory 8 GB; Linux 6.1.</p>
+            <p>2 cores, shared by load and server if both are on it; a fast one; memory 8 kB; Linux 6.1.</p>
             <h2>Repeat it</h2>
             <pre>kohort bench heartbeat --compare 'a&lt;b=c'</pre>
             <p class="dim">kohort VERSION</p>

@@ -61,6 +61,9 @@ const WIDTH: f64 = 800.0;
 const MARGIN: f64 = 16.0;
 const TITLE: f64 = 44.0;
 
+/// About how many letters of a title there is room for.
+const TITLE_LETTERS: usize = 104;
+
 impl Bars {
     /// The drawing as a document.
     #[must_use]
@@ -77,18 +80,19 @@ impl Bars {
         let tall = |figure: &BarFigure| NAME + STEP * figure.bars.len() as f64 + GAP;
         let height = TITLE + self.figures.iter().map(tall).sum::<f64>() + MARGIN;
         let mut svg = Svg::new(WIDTH, height, &self.title);
-        svg.text(MARGIN, 26.0, Anchor::Start, "head", &self.title);
+        svg.text(MARGIN, 26.0, Anchor::Start, "head", &shortened(&self.title, TITLE_LETTERS));
+        let names = distinct(self.figures.iter().flat_map(|figure| &figure.bars).map(|(name, ..)| name));
         let mut y = TITLE;
         for figure in &self.figures {
-            svg.text(MARGIN, y + 14.0, Anchor::Start, "", &figure.name);
+            svg.text(MARGIN, y + 14.0, Anchor::Start, "", &shortened(&figure.name, 90));
             svg.text(WIDTH - MARGIN, y + 14.0, Anchor::End, "dim", figure.aim.hint());
             y += NAME;
             let highest = figure.bars.iter().map(|(_, spread, _)| spread.high).fold(0.0, f64::max);
             let length = |value: f64| if highest > 0.0 { (value / highest).max(0.0) * LONGEST } else { 0.0 };
-            let names = figure.bars.iter().map(|(name, ..)| name.as_str());
-            for ((name, spread, remark), class) in figure.bars.iter().zip(classes(names)) {
+            for (name, spread, remark) in &figure.bars {
+                let class = class(name, &names);
                 let (middle, base) = (y + BAR / 2.0, y + 12.0);
-                svg.text(BEGIN - 8.0, base, Anchor::End, "dim", name);
+                svg.text(BEGIN - 8.0, base, Anchor::End, "dim", &shortened(name, 14));
                 // A bar of nothing is still to be seen.
                 svg.rect(BEGIN, y, length(spread.median).max(1.0), BAR, class);
                 if spread.high > spread.low {
@@ -126,18 +130,14 @@ impl Curves {
         #[expect(clippy::cast_precision_loss, reason = "a few panels")]
         let height = TITLE + LEGEND + PANEL.1 * rows as f64;
         let mut svg = Svg::new(WIDTH, height, &self.title);
-        svg.text(MARGIN, 26.0, Anchor::Start, "head", &self.title);
-        let mut names: Vec<&str> = Vec::new();
-        for (name, _) in self.panels.iter().flat_map(|panel| &panel.curves) {
-            if !names.contains(&name.as_str()) {
-                names.push(name);
-            }
-        }
+        svg.text(MARGIN, 26.0, Anchor::Start, "head", &shortened(&self.title, TITLE_LETTERS));
+        let names = distinct(self.panels.iter().flat_map(|panel| &panel.curves).map(|(name, _)| name));
         let mut x = MARGIN;
-        for (name, class) in names.iter().zip(classes(names.iter().copied())) {
+        for known in &names {
+            let (class, name) = (class(known, &names), shortened(known, 24));
             svg.line((x, TITLE + 6.0), (x + 20.0, TITLE + 6.0), class);
             svg.dot(x + 10.0, TITLE + 6.0, class);
-            svg.text(x + 27.0, TITLE + 10.0, Anchor::Start, "", name);
+            svg.text(x + 27.0, TITLE + 10.0, Anchor::Start, "", &name);
             #[expect(clippy::cast_precision_loss, reason = "a short name")]
             let wide = name.chars().count() as f64 * 7.5;
             x += 50.0 + wide;
@@ -156,10 +156,13 @@ impl Panel {
     fn draw(&self, svg: &mut Svg, corner: (f64, f64), along: &str, names: &[&str]) {
         let (left, right) = (corner.0 + LEFT, corner.0 + PANEL.0 - RIGHT);
         let (top, bottom) = (corner.1 + TOP, corner.1 + PANEL.1 - BOTTOM);
-        svg.text(corner.0 + 8.0, corner.1 + 16.0, Anchor::Start, "", &self.name);
+        svg.text(corner.0 + 8.0, corner.1 + 16.0, Anchor::Start, "", &shortened(&self.name, 50));
         let points = || self.curves.iter().flat_map(|(_, points)| points);
         let across = Scale::over(points().map(|(x, _)| *x), 20.0);
         let up = Scale::over(points().flat_map(|(_, y)| [y.low, y.high]), 40.0).rounded_up();
+        let logarithmic = |scale: Scale| if scale.is_log() { " (logarithmic)" } else { "" };
+        let hint = format!("{}{}", self.aim.hint(), logarithmic(up));
+        svg.text(corner.0 + 8.0, corner.1 + 33.0, Anchor::Start, "dim", &hint);
         let place =
             |x: f64, y: f64| (left + across.share(x) * (right - left), bottom - up.share(y) * (bottom - top));
         for tick in up.ticks() {
@@ -180,13 +183,10 @@ impl Panel {
                 last = x;
             }
         }
-        let logarithmic = if across.is_log() { " (logarithmic)" } else { "" };
         let middle = f64::midpoint(left, right);
-        svg.text(middle, bottom + 36.0, Anchor::Middle, "dim", &format!("{along}{logarithmic}"));
-        let by_name: Vec<&str> = classes(names.iter().copied()).collect();
+        svg.text(middle, bottom + 36.0, Anchor::Middle, "dim", &format!("{along}{}", logarithmic(across)));
         for (name, points) in &self.curves {
-            let known = names.iter().position(|known| known == name).unwrap_or(0);
-            let class = by_name[known];
+            let class = class(name, names);
             let line: Vec<(f64, f64)> = points.iter().map(|(x, y)| place(*x, y.median)).collect();
             svg.polyline(&line, class);
             for ((x, spread), (cx, cy)) in points.iter().zip(&line) {
@@ -208,17 +208,35 @@ impl Aim {
     }
 }
 
-/// The colours of targets by their place; what is a limit and no server has none of its own.
-fn classes<'a>(names: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'static str> {
-    const COLOURS: [&str; 4] = ["s0", "s1", "s2", "s3"];
-    let mut next = 0;
-    names.map(move |name| {
-        if name == crate::echo::NAME {
-            return "limit";
+/// Names in the order in which they come first.
+fn distinct<'a>(all: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for name in all {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
         }
-        next += 1;
-        COLOURS[(next - 1) % COLOURS.len()]
-    })
+    }
+    names
+}
+
+/// The colour of a target, the same wherever it is in the drawing; what is a limit and no server has none of its own.
+fn class(name: &str, names: &[&str]) -> &'static str {
+    const COLOURS: [&str; 4] = ["s0", "s1", "s2", "s3"];
+    if name == crate::echo::NAME {
+        return "limit";
+    }
+    let servers = names.iter().filter(|known| **known != crate::echo::NAME);
+    let place = servers.take_while(|known| **known != name).count();
+    COLOURS[place % COLOURS.len()]
+}
+
+/// Text with at most so many letters: one that would run out of the drawing ends with an ellipsis.
+fn shortened(text: &str, letters: usize) -> String {
+    if text.chars().count() <= letters {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(letters.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
 }
 
 /// How values become places between 0 and 1.
@@ -367,6 +385,7 @@ mod tests {
                 <circle cx="121.0" cy="50.0" r="3.5" class="s1"/>
                 <text x="138.0" y="54.0" text-anchor="start" class="">kafka</text>
                 <text x="16.0" y="84.0" text-anchor="start" class="">latency p99, ms</text>
+                <text x="16.0" y="101.0" text-anchor="start" class="dim">less is better</text>
                 <line x1="70.0" y1="300.0" x2="378.0" y2="300.0" class="grid"/>
                 <text x="63.0" y="304.0" text-anchor="end" class="dim">0</text>
                 <line x1="70.0" y1="263.6" x2="378.0" y2="263.6" class="grid"/>
@@ -393,6 +412,26 @@ mod tests {
                 <circle cx="70.0" cy="118.0" r="3.5" class="s1"/>
                 </svg>"#]],
         );
+    }
+
+    #[test]
+    fn a_target_keeps_its_colour_where_another_is_missing() {
+        let figure = |bars: &[&str]| BarFigure {
+            name: "memory".to_owned(),
+            aim: Aim::Less,
+            bars: bars.iter().map(|name| ((*name).to_owned(), at(1.0, 1.0, 1.0), String::new())).collect(),
+        };
+        let figures = vec![figure(&["echo", "one", "other"]), figure(&["other"])];
+        let drawing = Bars { title: String::new(), figures }.draw();
+        assert_eq!(drawing.matches("class=\"s1\"/>").count(), 2, "{drawing}");
+        assert_eq!(drawing.matches("class=\"s0\"/>").count(), 1, "{drawing}");
+    }
+
+    #[test]
+    fn long_text_ends_with_an_ellipsis() {
+        assert_eq!(shortened("members", 7), "members");
+        assert_eq!(shortened("many members", 6), "many…");
+        assert_eq!(shortened("größer", 5), "größ…");
     }
 
     #[test]

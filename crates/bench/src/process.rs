@@ -1,7 +1,7 @@
 //! What the kernel knows of this process and of the server's: processor time and memory.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,6 +14,12 @@ const TICKS_PER_SECOND: u64 = 100;
 /// Processor time that the calling thread has used.
 pub(crate) fn thread_cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Processor time that this process has used.
+pub(crate) fn process_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
@@ -41,7 +47,7 @@ impl ServerProcess {
         if !address.ip().is_loopback() {
             return None;
         }
-        let inodes = listening_inodes(address.port());
+        let inodes = listening_inodes(address);
         for entry in fs::read_dir("/proc").ok()?.flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             if holds_socket(&entry.path(), &inodes) {
@@ -49,6 +55,12 @@ impl ServerProcess {
             }
         }
         None
+    }
+
+    /// What it is called.
+    pub(crate) fn name(self) -> Option<String> {
+        let name = fs::read_to_string(format!("/proc/{}/comm", self.pid)).ok()?;
+        Some(name.trim_end().to_owned())
     }
 
     /// Processor time used so far, in user and system mode together.
@@ -93,20 +105,35 @@ pub(crate) fn room_for_connections(count: usize) -> Result<()> {
     Ok(())
 }
 
-fn listening_inodes(port: u16) -> Vec<String> {
+fn listening_inodes(address: SocketAddr) -> Vec<String> {
     const LISTEN: &str = "0A";
     let mut inodes = Vec::new();
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
         for line in fs::read_to_string(table).unwrap_or_default().lines().skip(1) {
             let fields: Vec<&str> = line.split_whitespace().collect();
             let [_, local, _, state, _, _, _, _, _, inode, ..] = fields[..] else { continue };
-            let here = local.rsplit_once(':').and_then(|(_, port)| u16::from_str_radix(port, 16).ok());
-            if state == LISTEN && here == Some(port) {
+            if state == LISTEN && listens(local, address) {
                 inodes.push(format!("socket:[{inode}]"));
             }
         }
     }
     inodes
+}
+
+/// Whether a socket that listens at `local`, as the kernel writes it, is asked at the address: it has the same one, or
+/// listens at all.
+fn listens(local: &str, address: SocketAddr) -> bool {
+    let Some((ip, port)) = local.split_once(':') else { return false };
+    if u16::from_str_radix(port, 16) != Ok(address.port()) {
+        return false;
+    }
+    // Groups of four bytes, each in the machine's order.
+    let group = |at: usize| u32::from_str_radix(ip.get(at..at + 8)?, 16).ok().map(u32::to_ne_bytes);
+    let Some(bytes) = (0..ip.len()).step_by(8).map(group).collect::<Option<Vec<_>>>() else { return false };
+    let bytes = bytes.as_flattened();
+    let four = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    let ip = four.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from));
+    ip.is_ok_and(|ip| ip.is_unspecified() || ip.to_canonical() == address.ip().to_canonical())
 }
 
 fn holds_socket(process: &Path, inodes: &[String]) -> bool {
@@ -122,12 +149,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_process_that_listens_is_found_by_its_port() {
+    fn the_process_that_listens_is_found_by_its_address() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
         let address = listener.local_addr().expect("address");
         let found = ServerProcess::listening_at(address).expect("this process listens");
         assert_eq!(found.pid, std::process::id());
         assert!(found.resident().expect("memory") > 0);
         found.cpu().expect("processor time");
+        assert!(found.name().is_some_and(|name| !name.is_empty()));
+        let beside: SocketAddr = ([127, 0, 0, 2], address.port()).into();
+        assert!(ServerProcess::listening_at(beside).is_none(), "nobody listens there");
+    }
+
+    #[test]
+    fn a_socket_is_asked_at_its_own_address_or_at_any() {
+        let [v4, v6] = ["127.0.0.1:9092", "[::1]:9092"].map(|it| it.parse::<SocketAddr>().expect("address"));
+        // As a kernel writes them whose machine has the lowest byte first.
+        for (local, at_v4, at_v6) in [
+            ("0100007F:2384", true, false),
+            ("0200007F:2384", false, false),
+            ("0100007F:2385", false, false),
+            ("00000000:2384", true, true),
+            ("00000000000000000000000001000000:2384", false, true),
+            ("0000000000000000FFFF00000100007F:2384", true, false),
+            ("00000000000000000000000000000000:2384", true, true),
+            ("nonsense", false, false),
+        ] {
+            if cfg!(target_endian = "little") {
+                assert_eq!((listens(local, v4), listens(local, v6)), (at_v4, at_v6), "{local}");
+            }
+        }
     }
 }

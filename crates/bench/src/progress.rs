@@ -49,10 +49,11 @@ pub(crate) fn end() {
     }
 }
 
-/// Waits while others bring a load, and shows how far it is: `behind` of `whole` has passed already.
-pub(crate) fn wait(time: Duration, behind: Duration, whole: Duration) {
+/// Waits while others bring a load, unless it is `over` before, and shows how far it is: `behind` of `whole` has
+/// passed already.
+pub(crate) fn wait(time: Duration, behind: Duration, whole: Duration, over: impl Fn() -> bool) {
     let begun = Instant::now();
-    while let Some(rest) = time.checked_sub(begun.elapsed()) {
+    while let Some(rest) = time.checked_sub(begun.elapsed()).filter(|_| !over()) {
         if io::stderr().is_terminal() {
             let passed = (behind + begun.elapsed()).as_secs_f64();
             shown().show(&format!(", {passed:.0} of {:.0} s", whole.as_secs_f64()));

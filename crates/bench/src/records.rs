@@ -3,10 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use batch::{BatchBuilder, Codec, NewRecord};
 use bytes::Bytes;
 use coordination::error_code::ErrorCode;
+use wire::Records;
 use wire::api::fetch::{FetchPartition, FetchRequest, FetchResponse, FetchTopic};
 use wire::api::produce::{PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData};
 
@@ -79,17 +80,24 @@ pub(crate) fn fetch(topic: &str, partition: i32, offset: i64, max_bytes: i32) ->
     }
 }
 
-/// Fails unless every batch was appended.
+/// Fails unless the one batch of a request was appended.
 pub(crate) fn judge_produced(response: &ProduceResponse) -> Result<()> {
-    let mut partitions = response.responses.iter().flat_map(|topic| &topic.partition_responses);
-    partitions.try_for_each(|partition| accepted(partition.error_code, "Produce"))
+    let partitions = || response.responses.iter().flat_map(|topic| &topic.partition_responses);
+    partitions().try_for_each(|partition| accepted(partition.error_code, "Produce"))?;
+    let count = partitions().count();
+    ensure!(count == 1, "Produce to one partition was answered for {count}");
+    Ok(())
 }
 
-/// Fails unless every partition could be read.
-pub(crate) fn judge_fetched(response: &FetchResponse) -> Result<()> {
+/// What came of the one partition that was asked for; fails unless it could be read.
+pub(crate) fn fetched(response: FetchResponse, partition: i32) -> Result<Bytes> {
     accepted(response.error_code, "Fetch")?;
-    let mut partitions = response.responses.iter().flat_map(|topic| &topic.partitions);
-    partitions.try_for_each(|partition| accepted(partition.error_code, "Fetch"))
+    let mut partitions: Vec<_> = response.responses.into_iter().flat_map(|topic| topic.partitions).collect();
+    partitions.iter().try_for_each(|found| accepted(found.error_code, "Fetch"))?;
+    let found: Vec<i32> = partitions.iter().map(|found| found.partition_index).collect();
+    ensure!(found == [partition], "Fetch of partition {partition} was answered for {found:?}");
+    let records = partitions.pop().and_then(|found| found.records);
+    Ok(records.map_or_else(Bytes::new, Records::into_bytes))
 }
 
 /// Appends the same batch several times.

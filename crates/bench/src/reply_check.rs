@@ -1,24 +1,31 @@
 //! Telling good replies from bad ones without decoding each.
 
-use std::marker::PhantomData;
+use std::fmt;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use wire::{RequestMessage, decode_response};
 
 /// Knows a good reply by its bytes. One that differs is decoded and judged, and known from then on if it is good.
-#[derive(Debug)]
 pub(crate) struct ReplyCheck<R: RequestMessage> {
     version: i16,
-    judge: fn(&R::Response) -> Result<()>,
+    judge: Judge<R::Response>,
     /// The last good reply without its correlation id.
     good: Vec<u8>,
-    of: PhantomData<fn() -> R>,
+}
+
+/// Fails when a reply is not what was asked for.
+type Judge<T> = Box<dyn Fn(&T) -> Result<()> + Send>;
+
+impl<R: RequestMessage> fmt::Debug for ReplyCheck<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplyCheck").field("version", &self.version).finish_non_exhaustive()
+    }
 }
 
 impl<R: RequestMessage> ReplyCheck<R> {
-    pub(crate) fn new(version: i16, judge: fn(&R::Response) -> Result<()>) -> Self {
-        Self { version, judge, good: Vec::new(), of: PhantomData }
+    pub(crate) fn new(version: i16, judge: impl Fn(&R::Response) -> Result<()> + Send + 'static) -> Self {
+        Self { version, judge: Box::new(judge), good: Vec::new() }
     }
 
     /// The correlation id of a good reply.

@@ -1,21 +1,29 @@
 //! Figures of one run over targets and repetitions: as a table, as JSON, as bars.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::compare::{Place, Target};
 use crate::figure::{Better, Doubt, Figure, Outcome};
 use crate::machine::Machine;
 use crate::number;
 use crate::plot::{Aim, BarFigure, Bars};
+use crate::setting::{self, Setting};
 use crate::statistics::Spread;
 
 /// What a command shows in the end.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) scenario: &'static str,
-    pub(crate) settings: Vec<(&'static str, String)>,
+    pub(crate) settings: Vec<Setting>,
+    pub(crate) duration: Duration,
+    pub(crate) warmup: Duration,
     pub(crate) repetitions: u16,
+    /// What somebody types to repeat it.
+    pub(crate) command: String,
     pub(crate) machine: Machine,
     /// By target, the one that ratios refer to first.
     pub(crate) series: Vec<Series>,
@@ -25,6 +33,10 @@ pub(crate) struct Report {
 #[derive(Debug)]
 pub(crate) struct Series {
     name: String,
+    /// Where the server is, unless it is our own.
+    address: Option<SocketAddr>,
+    /// Its number and name, when it is on this machine.
+    process: Option<(u32, String)>,
     rows: Vec<Row>,
     doubts: Vec<Doubt>,
 }
@@ -36,8 +48,13 @@ struct Row {
 }
 
 impl Series {
-    pub(crate) fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), rows: Vec::new(), doubts: Vec::new() }
+    pub(crate) fn new(target: &Target) -> Self {
+        let (address, process) = match target.place {
+            Place::Server(address, process) => (Some(address), process),
+            Place::Echo => (None, None),
+        };
+        let process = process.map(|it| (it.pid, it.name().unwrap_or_default()));
+        Self { name: target.name.clone(), address, process, rows: Vec::new(), doubts: Vec::new() }
     }
 
     /// Adds one repetition.
@@ -67,11 +84,18 @@ impl Row {
 impl Report {
     /// What was measured and how, in a line.
     pub(crate) fn heading(&self) -> String {
-        let mut text = self.scenario.to_owned();
-        for (position, (name, value)) in self.settings.iter().enumerate() {
-            let _ = write!(text, "{}{name} {value}", if position == 0 { ": " } else { ", " });
-        }
-        text
+        setting::sentence(self.scenario, self.settings.iter())
+    }
+
+    /// Which server each target is; a line each, for those that are none of our own.
+    pub(crate) fn places(&self) -> impl Iterator<Item = String> {
+        self.series.iter().filter_map(|Series { name, address, process, .. }| {
+            let address = (*address)?;
+            Some(match process {
+                Some((pid, called)) => format!("{name}: {address}, process {pid} ({called})"),
+                None => format!("{name}: {address}"),
+            })
+        })
     }
 
     /// How often, and on how much.
@@ -87,6 +111,9 @@ impl Report {
     pub(crate) fn table(&self) -> String {
         let mut text = format!("{}; {}\n", self.heading(), self.footing());
         align(&self.rows(), &mut text);
+        for place in self.places() {
+            let _ = writeln!(text, "{place}");
+        }
         for (target, doubt) in self.doubts() {
             let _ = writeln!(text, "note, {target}: {doubt}");
         }
@@ -128,15 +155,18 @@ impl Report {
         let target = |(number, series): (usize, &Series)| {
             json!({
                 "name": series.name,
+                "address": series.address,
+                "process": series.process.as_ref().map(|(pid, name)| json!({ "pid": pid, "name": name })),
                 "figures": series.rows.iter().map(|row| figure(number, row)).collect::<Vec<_>>(),
                 "notes": series.doubts.iter().map(Doubt::to_string).collect::<Vec<_>>(),
             })
         };
-        let settings: serde_json::Map<_, _> =
-            self.settings.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
         json!({
             "scenario": self.scenario,
-            "settings": settings,
+            "settings": setting::json(&self.settings),
+            "command": self.command,
+            "duration_seconds": self.duration.as_secs_f64(),
+            "warmup_seconds": self.warmup.as_secs_f64(),
             "repetitions": self.repetitions,
             "machine": self.machine,
             "version": env!("CARGO_PKG_VERSION"),
@@ -205,14 +235,15 @@ impl Report {
         text
     }
 
-    /// A later target's median over the first one's; none for the first, and none for what is no aim.
+    /// A later target's median over the first one's; none for the first, and none for what is no aim. Memory may have
+    /// shrunk, and a ratio to less than nothing says nothing.
     fn ratio(&self, target: usize, name: &str) -> Option<f64> {
         let row = self.series[target].row(name)?;
         if target == 0 || row.figure.better == Better::Neither {
             return None;
         }
-        let ratio = row.spread().median / self.series[0].row(name)?.spread().median;
-        ratio.is_finite().then_some(ratio)
+        let (own, first) = (row.spread().median, self.series[0].row(name)?.spread().median);
+        (own > 0.0 && first > 0.0).then(|| own / first)
     }
 }
 
@@ -256,8 +287,6 @@ pub(crate) fn align(rows: &[Vec<String>], text: &mut String) {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::time::Duration;
-
     use expect_test::expect;
 
     use super::*;
@@ -271,10 +300,15 @@ pub(crate) mod tests {
             outcome.count("generations", 1);
             outcome
         };
-        let mut kafka = Series::new("kafka");
+        let series = |name: &str, port: u16| {
+            let place = Place::Server(([127, 0, 0, 1], port).into(), None);
+            Series::new(&Target { name: name.to_owned(), place })
+        };
+        let mut kafka = series("kafka", 19092);
         kafka.add(run(60_000.4, 800));
         kafka.add(run(70_000.0, 900));
-        let mut kohort = Series::new("kohort");
+        let mut kohort = series("kohort", 9092);
+        kohort.process = Some((4711, "kohort".to_owned()));
         kohort.add(run(1_234_567.0, 64));
         kohort.add(run(130_000.0, 64));
         for gravity in [1.1, 1.0] {
@@ -288,21 +322,36 @@ pub(crate) mod tests {
         let machine = Machine {
             cores: 2,
             processor: "a fast one".to_owned(),
-            memory: "8 GB".to_owned(),
+            memory: "8 kB".to_owned(),
+            memory_bytes: Some(8192),
             kernel: "6.1".to_owned(),
         };
-        let settings = vec![("members", "64".to_owned()), ("groups", "1".to_owned())];
-        Report { scenario: "heartbeat", settings, repetitions: 2, machine, series: vec![kafka, kohort] }
+        Report {
+            scenario: "heartbeat",
+            settings: vec![
+                Setting::new("members", 64),
+                Setting::called("groups", "groups of members", 1),
+                Setting::unsaid("server-threads", 1),
+            ],
+            duration: Duration::from_secs(5),
+            warmup: Duration::from_millis(500),
+            repetitions: 2,
+            command: "kohort bench heartbeat --compare 'a<b=c'".to_owned(),
+            machine,
+            series: vec![kafka, kohort],
+        }
     }
 
     #[test]
     fn the_table_has_medians_ranges_and_ratios() {
         expect![[r#"
-            heartbeat: members 64, groups 1; measured 2 times, 2 cores
+            heartbeat: members 64, groups of members 1; measured 2 times, 2 cores
                                                                   kafka                                kohort
             heartbeats per second, 1 in flight   65,000 (60,000–70,000)   682,284 (130,000–1,234,567)  ×10.50
               latency p50, 1 in flight, ms          0.850 (0.800–0.900)           0.064 (0.064–0.064)  ×0.075
             generations                                         1 (1–1)                                     –
+            kafka: 127.0.0.1:19092
+            kohort: 127.0.0.1:9092, process 4711 (kohort)
             note, kohort: 1 in flight: the load took 1.1 cores
         "#]]
         .assert_eq(&report().table());
@@ -318,5 +367,18 @@ pub(crate) mod tests {
         assert_eq!(value["targets"][0]["figures"][0]["ratio"], Value::Null);
         assert_eq!(value["settings"]["members"], "64");
         assert_eq!(value["machine"]["cores"], 2);
+    }
+
+    #[test]
+    fn there_is_no_ratio_to_less_than_nothing() {
+        let mut report = report();
+        let name = "heartbeats per second, 1 in flight";
+        for (first, own, expected) in
+            [(4.0, 2.0, Some(0.5)), (-4.0, 2.0, None), (4.0, -2.0, None), (0.0, 2.0, None)]
+        {
+            report.series[0].rows[0].values = vec![first];
+            report.series[1].rows[0].values = vec![own];
+            assert_eq!(report.ratio(1, name), expected);
+        }
     }
 }

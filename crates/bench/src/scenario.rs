@@ -22,7 +22,9 @@ use anyhow::Result;
 use crate::compare::Target;
 use crate::figure::Outcome;
 use crate::members::Habits;
+use crate::misuse::Misuse;
 use crate::options::Common;
+use crate::setting::Setting;
 
 /// One thing that can be measured.
 pub(crate) trait Scenario {
@@ -32,11 +34,16 @@ pub(crate) trait Scenario {
     /// What can be said to every scenario.
     fn common(&self) -> &Common;
 
-    /// What tells this run from others, for people.
-    fn settings(&self) -> Vec<(&'static str, String)>;
+    /// What tells this run from others.
+    fn settings(&self) -> Vec<Setting>;
 
     /// The numbers that `--sweep` may change, by the names of their flags.
     fn numbers(&mut self) -> Vec<(&'static str, &mut usize)>;
+
+    /// Refuses what cannot be measured so, before anything is.
+    fn check(&self) -> Result<(), Misuse> {
+        Ok(())
+    }
 
     /// What is measured, in turn; ratios refer to the first.
     fn targets(&self) -> Result<Vec<Target>> {
@@ -57,9 +64,8 @@ pub(crate) fn unique(what: &str) -> String {
     format!("bench-{what}-{:x}-{}", since.as_millis(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Names of groups, and how many of the members each gets.
+/// Names of groups, and how many of the members each gets; there must be as many members as groups.
 pub(crate) fn spread(what: &str, members: usize, groups: usize) -> Vec<(String, usize)> {
-    let groups = groups.min(members);
     let run = unique(what);
     let size = |group: usize| members * (group + 1) / groups - members * group / groups;
     (0..groups).map(|group| (format!("{run}-{group}"), size(group))).collect()
@@ -87,7 +93,7 @@ mod tests {
         };
         assert_eq!(sizes(64, 1), [64]);
         assert_eq!(sizes(7, 3), [2, 2, 3]);
-        assert_eq!(sizes(2, 5), [1, 1]);
+        assert_eq!(sizes(3, 3), [1, 1, 1]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::figure::Figure;
 use crate::page;
 use crate::plot::{Curves, Panel};
 use crate::report::{Report, align};
+use crate::setting;
 
 /// What a command shows in the end.
 #[derive(Debug)]
@@ -48,12 +49,8 @@ impl Study {
 
     /// For the eye: a drawing, or by the file's name a page around it.
     pub(crate) fn draw(&self, file: &Path) -> Result<()> {
-        let text = if file.extension().is_some_and(|end| end == "svg") {
-            self.drawing()
-        } else {
-            let command: Vec<String> = std::env::args().skip(1).map(|word| page::quoted(&word)).collect();
-            page::write(self, &format!("kohort {}", command.join(" ")))
-        };
+        let text =
+            if file.extension().is_some_and(|end| end == "svg") { self.drawing() } else { page::write(self) };
         fs::write(file, text).with_context(|| format!("write {}", file.display()))
     }
 
@@ -96,12 +93,8 @@ impl Study {
 impl Growth {
     fn heading(&self) -> String {
         let first = &self.runs[0].1;
-        let others = first.settings.iter().filter(|(name, _)| !name.starts_with(self.name.as_str()));
-        let mut text = format!("{} by {}", first.scenario, self.name);
-        for (position, (name, value)) in others.enumerate() {
-            let _ = write!(text, "{}{name} {value}", if position == 0 { ": " } else { ", " });
-        }
-        text
+        let others = first.settings.iter().filter(|setting| setting.flag != self.name);
+        setting::sentence(&format!("{} by {}", first.scenario, self.name), others)
     }
 
     /// A table for each figure that is worth a plot, with a row for each value.
@@ -119,7 +112,7 @@ impl Growth {
             }
             align(&rows, &mut text);
         }
-        let mut said = Vec::new();
+        let mut said: Vec<String> = first.places().collect();
         for (value, report) in &self.runs {
             for (target, doubt) in report.doubts() {
                 said.push(format!("note, {target}, {} {value}: {doubt}", self.name));
@@ -137,6 +130,7 @@ impl Growth {
         json!({
             "scenario": first.scenario,
             "sweep": self.name,
+            "command": first.command,
             "repetitions": first.repetitions,
             "machine": first.machine,
             "version": env!("CARGO_PKG_VERSION"),
@@ -187,9 +181,16 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn what_varies_has_no_value_in_the_heading() {
+        let by = |name: &str| Growth { name: name.to_owned(), runs: vec![(1, report())] }.heading();
+        assert_eq!(by("members"), "heartbeat by members: groups of members 1");
+        assert_eq!(by("groups"), "heartbeat by groups: members 64");
+    }
+
+    #[test]
     fn a_sweep_is_a_table_for_each_figure() {
         expect![[r#"
-            heartbeat by members: groups 1; measured 2 times, 2 cores
+            heartbeat by members: groups of members 1; measured 2 times, 2 cores
 
             heartbeats per second, 1 in flight
             members                    kafka                                kohort
@@ -201,6 +202,8 @@ pub(crate) mod tests {
             1         0.850 (0.800–0.900)   0.064 (0.064–0.064)  ×0.075
             100       0.850 (0.800–0.900)   0.064 (0.064–0.064)  ×0.075
 
+            kafka: 127.0.0.1:19092
+            kohort: 127.0.0.1:9092, process 4711 (kohort)
             note, kohort, members 1: 1 in flight: the load took 1.1 cores
             note, kohort, members 100: 1 in flight: the load took 1.1 cores
         "#]]
@@ -213,20 +216,25 @@ pub(crate) mod tests {
         let text = Study::Single(report()).json().expect("json").replace(&version, "\"VERSION\"");
         expect![[r#"
             {
+              "command": "kohort bench heartbeat --compare 'a<b=c'",
+              "duration_seconds": 5.0,
               "machine": {
                 "cores": 2,
                 "kernel": "6.1",
-                "memory": "8 GB",
+                "memory": "8 kB",
+                "memory_bytes": 8192,
                 "processor": "a fast one"
               },
               "repetitions": 2,
               "scenario": "heartbeat",
               "settings": {
                 "groups": "1",
-                "members": "64"
+                "members": "64",
+                "server_threads": "1"
               },
               "targets": [
                 {
+                  "address": "127.0.0.1:19092",
                   "figures": [
                     {
                       "better": "higher",
@@ -269,9 +277,11 @@ pub(crate) mod tests {
                     }
                   ],
                   "name": "kafka",
-                  "notes": []
+                  "notes": [],
+                  "process": null
                 },
                 {
+                  "address": "127.0.0.1:9092",
                   "figures": [
                     {
                       "better": "higher",
@@ -303,10 +313,15 @@ pub(crate) mod tests {
                   "name": "kohort",
                   "notes": [
                     "1 in flight: the load took 1.1 cores"
-                  ]
+                  ],
+                  "process": {
+                    "name": "kohort",
+                    "pid": 4711
+                  }
                 }
               ],
-              "version": "VERSION"
+              "version": "VERSION",
+              "warmup_seconds": 0.5
             }"#]]
         .assert_eq(&text);
     }

@@ -49,6 +49,13 @@ fn every_scenario_gives_figures() {
         let figures = measured(&[scenario, &BRIEF, &["--bootstrap", &broker.bootstrap()]].concat());
         assert_eq!(figures["scenario"], scenario[0]);
         assert!(figures["machine"]["cores"].as_u64().unwrap() > 0);
+        assert!(figures["command"].as_str().unwrap().starts_with(&format!("kohort bench {}", scenario[0])));
+        assert!((figures["duration_seconds"].as_f64().unwrap() - 0.2).abs() < 1e-9);
+        for target in figures["targets"].as_array().unwrap().iter().filter(|target| target["name"] != "echo")
+        {
+            assert_eq!(target["address"], broker.bootstrap());
+            assert_eq!(target["process"]["name"], "kohort");
+        }
         check_targets(&figures, scenario);
     }
 }
@@ -97,6 +104,11 @@ fn servers_are_started_and_killed() {
     );
     let there = ["--bootstrap", &address.to_string(), "--command", &command];
     check_targets(&measured(&[&["start"], &there[..]].concat()), &["start"]);
+    // One that is started by another and stays behind it is found and killed as well.
+    let wrapped = format!("sh -c '{} & wait'", command.replace('\'', "\""));
+    let there_wrapped = ["--bootstrap", &address.to_string(), "--command", &wrapped];
+    check_targets(&measured(&[&["start"], &there_wrapped[..]].concat()), &["start"]);
+    assert!(std::net::TcpStream::connect(address).is_err(), "nobody is left");
     let state = ["recovery", "--groups", "30", "--offsets", "3", "--mebibytes", "2"];
     check_targets(&measured(&[&state, &there[..]].concat()), &state);
 }
@@ -123,11 +135,21 @@ fn what_cannot_be_measured_is_told_at_once() {
     for (arguments, says) in [
         (&["join", "--sweep", "groups=1,2"][..], "members, partitions"),
         (&["join", "--report", "figures.pdf"], ".html or .svg"),
+        (&["join", "--bootstrap", "nowhere"], "nowhere is not an address"),
+        (&["join", "--compare", "a=127.0.0.1:1,a=127.0.0.1:2"], "\"a\" twice"),
+        (&["commit", "--pipeline", "1,1"], "1 twice"),
+        (&["heartbeat", "--members", "10"], "64 groups need as many members, and there are 10"),
+        (&["heartbeat", "--sweep", "members=100,1"], "64 groups need as many members, and there are 1"),
+        (&["recovery", "--command", "true", "--repetitions", "2"], "recovery measures once"),
+        (&["recovery", "--command", "true", "--sweep", "groups=1,2"], "recovery measures once"),
         (&["handsprings"], "handsprings"),
     ] {
         let finished = bench(arguments);
-        assert!(!finished.success() && finished.stderr.contains(says), "{}", finished.stderr);
+        assert!(finished.stderr.contains(says), "{}", finished.stderr);
+        assert_eq!(code(&finished), Some(2), "{}", finished.stderr);
     }
+    let finished = bench(&["join", "--report", "/proc/nowhere/figures.svg"]);
+    assert!(finished.stderr.contains("write /proc/nowhere/figures.svg"), "{}", finished.stderr);
 }
 
 fn bench(arguments: &[&str]) -> Finished {

@@ -8,6 +8,9 @@ pub(crate) fn run(command: bench::Command) -> anyhow::Result<()> {
         if error.chain().any(|cause| cause.is::<bench::Unreachable>()) {
             return Failure::new(Kind::Unreachable, format!("{error:#}")).into();
         }
+        if error.chain().any(|cause| cause.is::<bench::Misuse>()) {
+            return Failure::new(Kind::Usage, format!("{error:#}")).into();
+        }
         error
     })
 }

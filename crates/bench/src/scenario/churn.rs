@@ -1,16 +1,19 @@
 //! `churn`: one member leaves and comes back; how much the others notice.
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::Args;
 
 use crate::compare::Target;
+use crate::cores::Watch;
 use crate::dialogue::Dialogue;
 use crate::figure::Outcome;
 use crate::members::{Crowd, Settled, disperse};
+use crate::misuse::Misuse;
 use crate::options::{Common, Rebalancing, at_least_one};
 use crate::process::room_for_connections;
 use crate::progress;
 use crate::scenario::{Scenario, unique};
+use crate::setting::Setting;
 
 /// How many, and how they behave.
 #[derive(Args, Debug)]
@@ -33,7 +36,7 @@ impl Scenario for Churn {
         &self.common
     }
 
-    fn settings(&self) -> Vec<(&'static str, String)> {
+    fn settings(&self) -> Vec<Setting> {
         self.rebalancing.settings(self.members)
     }
 
@@ -41,12 +44,18 @@ impl Scenario for Churn {
         vec![("members", &mut self.members), ("partitions", &mut self.rebalancing.partitions)]
     }
 
-    fn measure(&self, target: &Target) -> Result<Outcome> {
-        let (address, _) = target.server()?;
+    fn check(&self) -> Result<(), Misuse> {
         // One that leaves a group of its own disturbs nobody.
-        ensure!(self.members > 1, "churn needs at least 2 members");
+        if self.members < 2 {
+            return Err(Misuse::new("churn needs at least 2 members"));
+        }
+        Ok(())
+    }
+
+    fn measure(&self, target: &Target) -> Result<Outcome> {
+        let (address, process) = target.server()?;
         room_for_connections(self.members)?;
-        let mut dialogue = Dialogue::open(address)?;
+        let mut dialogue = Dialogue::with_one_broker(address)?;
         let group = unique("churn");
         dialogue.await_coordinators(std::slice::from_ref(&group))?;
         let sizes = [(group.clone(), self.members)];
@@ -56,10 +65,14 @@ impl Scenario for Churn {
         crowd.settle(patience)?;
         let mut outcome = Outcome::default();
         progress::step("one member leaves");
+        let watch = Watch::begin(process);
         let without = crowd.leave(self.members - 1, patience)?;
+        outcome.doubts.extend(watch.end().doubts("one leaves", 1));
         describe(&mut outcome, "one leaves", &without);
         progress::step("it comes back");
+        let watch = Watch::begin(process);
         let back = crowd.settle(patience)?;
+        outcome.doubts.extend(watch.end().doubts("it returns", 1));
         describe(&mut outcome, "it returns", &back);
         let identities = crowd.identities();
         drop(crowd);

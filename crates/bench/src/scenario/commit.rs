@@ -18,11 +18,13 @@ use crate::compare::{Place, Target};
 use crate::dialogue::{Dialogue, accepted};
 use crate::figure::Outcome;
 use crate::members::{Identity, disperse, gather};
+use crate::misuse::Misuse;
 use crate::options::{Common, Loaded, at_least_one};
 use crate::process::ServerProcess;
 use crate::progress;
 use crate::reply_check::ReplyCheck;
 use crate::scenario::{self, Scenario, echo, habits, spread, unique};
+use crate::setting::Setting;
 use crate::template::{PLACEHOLDER, Template};
 
 /// Groups and what they commit.
@@ -66,12 +68,12 @@ impl Scenario for Commit {
         &self.common
     }
 
-    fn settings(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("groups", self.groups.to_string()),
-            ("connections", self.loaded.connections.to_string()),
-            ("partitions per commit", self.partitions.to_string()),
-        ]
+    fn settings(&self) -> Vec<Setting> {
+        let own = [
+            Setting::new("groups", self.groups),
+            Setting::called("partitions", "partitions per commit", self.partitions),
+        ];
+        own.into_iter().chain(self.loaded.settings()).collect()
     }
 
     fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
@@ -80,6 +82,10 @@ impl Scenario for Commit {
             ("partitions", &mut self.partitions),
             ("connections", &mut self.loaded.connections),
         ]
+    }
+
+    fn check(&self) -> Result<(), Misuse> {
+        self.loaded.check()
     }
 
     fn targets(&self) -> Result<Vec<Target>> {
@@ -101,7 +107,7 @@ impl Scenario for Commit {
 
 impl Commit {
     fn measure_server(&self, address: SocketAddr, process: Option<ServerProcess>) -> Result<Outcome> {
-        let mut dialogue = Dialogue::open(address)?;
+        let mut dialogue = Dialogue::with_one_broker(address)?;
         let version = dialogue.versions().of(ApiKey::OffsetCommit, BY_NAME)?;
         let topic = unique("commit");
         let connections = self.loaded.connections;
@@ -122,7 +128,8 @@ impl Commit {
             let work = |lines: Range<usize>| {
                 let of = |line: usize| committers.iter().skip(line).step_by(connections);
                 let line = |line| {
-                    CommitLine::new(of(line).map(|it| it.request(&topic, version)), first_offset, version)
+                    let requests = of(line).map(|it| it.request(&topic, version));
+                    CommitLine::new(requests, first_offset, self.partitions, version)
                 };
                 Commits { lines: lines.map(line).collect() }
             };
@@ -238,10 +245,13 @@ pub(crate) fn committed(
     Ok(found)
 }
 
-/// Fails unless every partition of the answer is without error.
-pub(crate) fn judge(response: &OffsetCommitResponse) -> Result<()> {
-    let mut partitions = response.topics.iter().flat_map(|topic| &topic.partitions);
-    partitions.try_for_each(|partition| accepted(partition.error_code, "OffsetCommit"))
+/// Fails unless so many partitions are in the answer, each without error.
+pub(crate) fn judge(response: &OffsetCommitResponse, partitions: usize) -> Result<()> {
+    let answered = || response.topics.iter().flat_map(|topic| &topic.partitions);
+    answered().try_for_each(|partition| accepted(partition.error_code, "OffsetCommit"))?;
+    let count = answered().count();
+    ensure!(count == partitions, "OffsetCommit of {partitions} partitions was answered for {count}");
+    Ok(())
 }
 
 /// Commits of growing offsets, of each connection's members in turn.
@@ -268,8 +278,9 @@ struct Seat {
 }
 
 impl CommitLine {
-    fn new(requests: impl Iterator<Item = Template>, next: i64, version: i16) -> Self {
-        let seat = |request| Seat { request, next, check: ReplyCheck::new(version, judge) };
+    fn new(requests: impl Iterator<Item = Template>, next: i64, partitions: usize, version: i16) -> Self {
+        let good = move |response: &OffsetCommitResponse| judge(response, partitions);
+        let seat = |request| Seat { request, next, check: ReplyCheck::new(version, good) };
         Self { seats: requests.map(seat).collect(), sends: 0, hears: 0 }
     }
 
@@ -295,5 +306,23 @@ impl Work for Commits {
         let hears = line.hears;
         line.hears = line.behind(hears);
         line.seats[hears].check.check(frame)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::api::offset_commit::{OffsetCommitResponsePartition, OffsetCommitResponseTopic};
+
+    use super::*;
+
+    #[test]
+    fn an_answer_must_name_every_partition_that_was_committed() {
+        let partitions = vec![OffsetCommitResponsePartition::default(); 2];
+        let topics = vec![OffsetCommitResponseTopic { partitions, ..Default::default() }];
+        let response = OffsetCommitResponse { topics, ..Default::default() };
+        assert!(judge(&response, 2).is_ok());
+        let error = judge(&response, 3).expect_err("one is missing").to_string();
+        assert_eq!(error, "OffsetCommit of 3 partitions was answered for 2");
+        assert!(judge(&OffsetCommitResponse::default(), 1).is_err());
     }
 }

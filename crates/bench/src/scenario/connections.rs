@@ -17,6 +17,7 @@ use crate::process::{ServerProcess, room_for_connections};
 use crate::progress;
 use crate::scenario::Scenario;
 use crate::scenario::latency::api_versions;
+use crate::setting::Setting;
 
 /// How many.
 #[derive(Args, Debug)]
@@ -27,6 +28,9 @@ pub(crate) struct Connections {
     #[arg(long, value_name = "N", default_value_t = 5000, value_parser = at_least_one)]
     connections: usize,
 }
+
+/// Connections that ask while the others are idle.
+const FEW: usize = 64;
 
 /// How long the server is left alone before its memory is read.
 const IDLE_FOR: Duration = Duration::from_secs(1);
@@ -40,8 +44,8 @@ impl Scenario for Connections {
         &self.common
     }
 
-    fn settings(&self) -> Vec<(&'static str, String)> {
-        vec![("connections", self.connections.to_string())]
+    fn settings(&self) -> Vec<Setting> {
+        vec![Setting::new("connections", self.connections)]
     }
 
     fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
@@ -50,8 +54,8 @@ impl Scenario for Connections {
 
     fn measure(&self, target: &Target) -> Result<Outcome> {
         let (address, process) = target.server()?;
-        room_for_connections(self.connections)?;
-        let version = Dialogue::open(address)?.versions().of(ApiKey::ApiVersions, 3)?;
+        room_for_connections(self.connections + FEW)?;
+        let version = Dialogue::with_one_broker(address)?.versions().of(ApiKey::ApiVersions, 3)?;
         let mut outcome = Outcome::default();
         let before = memory(process)?;
         progress::step(&format!("{} connections are made", self.connections));
@@ -77,18 +81,18 @@ impl Scenario for Connections {
             outcome.bytes("memory per idle connection", "bytes", each);
         }
         let (warmup, duration) = (self.common.warmup, self.common.duration);
-        let few = Pressure { connections: 64, pipeline: 1, threads: 1, warmup, duration };
-        progress::step("64 of them ask");
+        let few = Pressure { connections: FEW, pipeline: 1, threads: 1, warmup, duration };
+        progress::step("64 more ask");
         let beside = closed_loop::run(address, few, process, |_| api_versions(version))?;
         outcome.add("requests per second on 64, the others idle", "/s", Better::Higher, beside.per_second);
-        outcome.doubts.extend(beside.doubts("64 ask", few));
+        outcome.doubts.extend(beside.cores.doubts("64 ask", few.threads));
         drop(lines);
         progress::step("all of them ask");
         let all = Pressure { connections: self.connections, ..few };
         let gained = closed_loop::run(address, all, process, |_| api_versions(version))?;
         outcome.add("requests per second on all", "/s", Better::Higher, gained.per_second);
         outcome.time("  latency p99 on all", gained.latencies.percentile(0.99)).plotted = true;
-        outcome.doubts.extend(gained.doubts("all ask", all));
+        outcome.doubts.extend(gained.cores.doubts("all ask", all.threads));
         Ok(outcome)
     }
 }

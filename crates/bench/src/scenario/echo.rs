@@ -8,9 +8,11 @@ use crate::closed_loop;
 use crate::compare::Target;
 use crate::echo::{self, Echoes};
 use crate::figure::Outcome;
+use crate::misuse::Misuse;
 use crate::options::{Common, Loaded, at_least_one};
 use crate::progress;
 use crate::scenario::Scenario;
+use crate::setting::Setting;
 use crate::template::Template;
 
 /// Frames of a heartbeat's size.
@@ -34,12 +36,17 @@ impl Scenario for Echo {
         &self.common
     }
 
-    fn settings(&self) -> Vec<(&'static str, String)> {
-        vec![("connections", self.loaded.connections.to_string())]
+    fn settings(&self) -> Vec<Setting> {
+        let own = [Setting::unsaid("server-threads", self.server_threads)];
+        own.into_iter().chain(self.loaded.settings()).collect()
     }
 
     fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
         vec![("connections", &mut self.loaded.connections)]
+    }
+
+    fn check(&self) -> Result<(), Misuse> {
+        self.loaded.check()
     }
 
     fn targets(&self) -> Result<Vec<Target>> {
@@ -60,7 +67,7 @@ pub(crate) fn measure(
     what: &str,
     request: &Template,
 ) -> Result<Outcome> {
-    let mut outcome = Outcome::default();
+    let (mut outcome, mut disturbed) = (Outcome::default(), Vec::new());
     for &pipeline in &loaded.pipeline {
         let pressure = loaded.pressure(common, pipeline);
         progress::step(&format!("{what}, {pipeline} in flight"));
@@ -69,9 +76,9 @@ pub(crate) fn measure(
             |lines: std::ops::Range<usize>| Echoes { requests: lines.map(|_| request.clone()).collect() };
         let gained = closed_loop::run(address, pressure, None, work)?;
         outcome.load(what, pressure, &gained);
+        disturbed.extend(gained.cores.doubt_about_others_than_us(&format!("{pipeline} in flight")));
     }
-    // The echo's own share is as large as that of the load, which says nothing against it.
-    outcome.doubts.clear();
+    outcome.doubts = disturbed;
     Ok(outcome)
 }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use batch::Codec;
 use clap::Args;
 use coordination::error_code::ErrorCode;
@@ -13,15 +13,18 @@ use wire::api::metadata::{MetadataRequest, MetadataRequestTopic};
 use wire::api::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment};
 
 use crate::compare::Target;
+use crate::cores::Watch;
 use crate::dialogue::{Dialogue, accepted};
 use crate::figure::Outcome;
 use crate::members::{
     Habits, Identity, PROTOCOL, PROTOCOL_TYPE, assigned, assignment, disperse, join_request,
 };
 use crate::options::Common;
-use crate::records::{FETCH_BY_NAME, append, batch, fetch, judge_fetched};
+use crate::process::ServerProcess;
+use crate::records::{FETCH_BY_NAME, append, batch, fetch, fetched};
 use crate::scenario::commit::committed;
 use crate::scenario::{Scenario, unique};
+use crate::setting::Setting;
 
 /// A consumer by the rules of Kafka's clients with their default settings; it talks as little as it can.
 #[derive(Args, Debug)]
@@ -42,7 +45,7 @@ impl Scenario for FirstRecord {
         &self.common
     }
 
-    fn settings(&self) -> Vec<(&'static str, String)> {
+    fn settings(&self) -> Vec<Setting> {
         Vec::new()
     }
 
@@ -51,19 +54,22 @@ impl Scenario for FirstRecord {
     }
 
     fn measure(&self, target: &Target) -> Result<Outcome> {
-        measure(target.server()?.0)
+        let (address, process) = target.server()?;
+        measure(address, process)
     }
 }
 
-fn measure(address: SocketAddr) -> Result<Outcome> {
-    let mut dialogue = Dialogue::open(address)?;
+fn measure(address: SocketAddr, process: Option<ServerProcess>) -> Result<Outcome> {
+    let mut dialogue = Dialogue::with_one_broker(address)?;
     let (topic, group) = (unique("first-record"), unique("first-record"));
     dialogue.create_topic(&topic, 1)?;
     append(&mut dialogue, &topic, 0, &batch(1, 100, Codec::None)?)?;
     // Not what a consumer waits for in a cluster that is in use.
     dialogue.await_coordinators(std::slice::from_ref(&group))?;
     let mut outcome = Outcome::default();
+    let watch = Watch::begin(process);
     let (steps, identity) = consume(address, &topic, &group)?;
+    outcome.doubts.extend(watch.end().doubt_about_others("subscribe to first record"));
     let begun = steps[0].1;
     let (_, ended) = *steps.last().expect("a consumer takes several steps");
     outcome.time("subscribe to first record", ended - begun);
@@ -153,12 +159,8 @@ fn consume(address: SocketAddr, topic: &str, group: &str) -> Result<Consumed> {
     let start = listed.topics.first().and_then(|topic| topic.partitions.first()).context("no ListOffsets")?;
     accepted(start.error_code, "ListOffsets")?;
     done("ListOffsets");
-    let fetched = dialogue.ask(&fetch(topic, 0, start.offset, 1 << 20), FETCH_BY_NAME)?;
-    judge_fetched(&fetched)?;
-    let records = fetched.responses.first().and_then(|topic| topic.partitions.first()?.records.as_ref());
-    if records.is_none_or(|records| records.is_empty()) {
-        bail!("the first Fetch brought no record");
-    }
+    let answer = dialogue.ask(&fetch(topic, 0, start.offset, 1 << 20), FETCH_BY_NAME)?;
+    ensure!(!fetched(answer, 0)?.is_empty(), "the first Fetch brought no record");
     done("Fetch");
     Ok((steps, identity))
 }

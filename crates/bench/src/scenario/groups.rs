@@ -10,6 +10,7 @@ use wire::api::offset_commit::{OffsetCommitRequest, OffsetCommitRequestPartition
 use wire::{ApiKey, encode_request};
 
 use crate::compare::Target;
+use crate::cores::Watch;
 use crate::dialogue::{Dialogue, Versions};
 use crate::figure::Outcome;
 use crate::lines::Lines;
@@ -20,6 +21,7 @@ use crate::progress;
 use crate::reply_check::ReplyCheck;
 use crate::scenario::commit::{committed, judge};
 use crate::scenario::{self, Scenario, habits, unique};
+use crate::setting::Setting;
 use crate::template::CLIENT_ID;
 
 /// How many.
@@ -58,11 +60,11 @@ impl Scenario for Groups {
         &self.common
     }
 
-    fn settings(&self) -> Vec<(&'static str, String)> {
+    fn settings(&self) -> Vec<Setting> {
         vec![
-            ("groups", self.groups.to_string()),
-            ("offsets per group", self.offsets.to_string()),
-            ("members", self.members.to_string()),
+            Setting::new("groups", self.groups),
+            Setting::called("offsets", "offsets per group", self.offsets),
+            Setting::new("members", self.members),
         ]
     }
 
@@ -74,7 +76,7 @@ impl Scenario for Groups {
         let (address, process) = target.server()?;
         let process = process.context("name the server's process with --pid")?;
         room_for_connections(self.members)?;
-        let mut dialogue = Dialogue::open(address)?;
+        let mut dialogue = Dialogue::with_one_broker(address)?;
         let (topic, run) = (unique("groups"), unique("groups"));
         dialogue.create_topic(&topic, self.offsets)?;
         let names: Vec<String> = (0..self.groups).map(|number| format!("{run}-{number}")).collect();
@@ -84,9 +86,11 @@ impl Scenario for Groups {
         outcome.bytes("memory before", "MB", before / 1e6);
 
         progress::step(&format!("{} groups commit", self.groups));
+        let watch = Watch::begin(Some(process));
         let begun = Instant::now();
         create(address, dialogue.versions(), &topic, self.offsets, &names)?;
         outcome.time("groups made in", begun.elapsed());
+        outcome.doubts.extend(watch.end().doubts("groups made in", 1));
         for sample in names.iter().step_by(self.groups.div_ceil(100)) {
             let found = committed(&mut dialogue, sample, &topic, &[0])?;
             ensure!(found == [(0, OFFSET)], "group {sample} has {found:?} instead of the committed offset");
@@ -145,7 +149,7 @@ pub(crate) fn create(
     let version = versions.of(ApiKey::OffsetCommit, 9)?;
     let mut lines = Lines::connect(address, CONNECTIONS)?;
     let mut names = names.iter();
-    let mut check = ReplyCheck::<OffsetCommitRequest>::new(version, judge);
+    let mut check = ReplyCheck::<OffsetCommitRequest>::new(version, move |it| judge(it, offsets));
     let mut next = |outbox: &mut Vec<u8>| -> bool {
         let Some(name) = names.next() else { return false };
         let partition = |partition_index| OffsetCommitRequestPartition {

@@ -13,11 +13,13 @@ use crate::compare::{Place, Target};
 use crate::dialogue::{Dialogue, accepted};
 use crate::figure::Outcome;
 use crate::members::{Identity, disperse, gather};
+use crate::misuse::Misuse;
 use crate::options::{Common, Loaded, at_least_one};
 use crate::process::ServerProcess;
 use crate::progress;
 use crate::reply_check::ReplyCheck;
 use crate::scenario::{self, Scenario, echo, habits, spread};
+use crate::setting::Setting;
 use crate::template::Template;
 
 /// Members and groups.
@@ -30,7 +32,7 @@ pub(crate) struct Heartbeat {
     /// Members, spread evenly over the groups
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = at_least_one)]
     members: usize,
-    /// Groups
+    /// Groups, not more than members
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = at_least_one)]
     groups: usize,
     /// Measure an echo of the same frames beside it, as the first target
@@ -49,12 +51,9 @@ impl Scenario for Heartbeat {
         &self.common
     }
 
-    fn settings(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("members", self.members.to_string()),
-            ("groups", self.groups.to_string()),
-            ("connections", self.loaded.connections.to_string()),
-        ]
+    fn settings(&self) -> Vec<Setting> {
+        let own = [Setting::new("members", self.members), Setting::new("groups", self.groups)];
+        own.into_iter().chain(self.loaded.settings()).collect()
     }
 
     fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
@@ -63,6 +62,16 @@ impl Scenario for Heartbeat {
             ("groups", &mut self.groups),
             ("connections", &mut self.loaded.connections),
         ]
+    }
+
+    fn check(&self) -> Result<(), Misuse> {
+        let Self { groups, members, .. } = self;
+        if groups > members {
+            return Err(Misuse::new(format!(
+                "{groups} groups need as many members, and there are {members}; say --groups or --members"
+            )));
+        }
+        self.loaded.check()
     }
 
     fn targets(&self) -> Result<Vec<Target>> {
@@ -82,7 +91,7 @@ impl Scenario for Heartbeat {
 
 impl Heartbeat {
     fn measure_server(&self, address: SocketAddr, process: Option<ServerProcess>) -> Result<Outcome> {
-        let mut dialogue = Dialogue::open(address)?;
+        let mut dialogue = Dialogue::with_one_broker(address)?;
         let version = dialogue.versions().of(ApiKey::Heartbeat, 4)?;
         let groups = spread("heartbeat", self.members, self.groups);
         progress::step(&format!("{} members join", self.members));

@@ -4,6 +4,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::compare::Target;
+use crate::cores::Watch;
 use crate::dialogue::Dialogue;
 use crate::figure::Outcome;
 use crate::members::{Crowd, disperse};
@@ -11,6 +12,7 @@ use crate::options::{Common, Rebalancing, at_least_one};
 use crate::process::room_for_connections;
 use crate::progress;
 use crate::scenario::{Scenario, unique};
+use crate::setting::Setting;
 
 /// How many, and how they behave.
 #[derive(Args, Debug)]
@@ -33,7 +35,7 @@ impl Scenario for Join {
         &self.common
     }
 
-    fn settings(&self) -> Vec<(&'static str, String)> {
+    fn settings(&self) -> Vec<Setting> {
         self.rebalancing.settings(self.members)
     }
 
@@ -42,9 +44,9 @@ impl Scenario for Join {
     }
 
     fn measure(&self, target: &Target) -> Result<Outcome> {
-        let (address, _) = target.server()?;
+        let (address, process) = target.server()?;
         room_for_connections(self.members + 1)?;
-        let mut dialogue = Dialogue::open(address)?;
+        let mut dialogue = Dialogue::with_one_broker(address)?;
         let group = unique("join");
         dialogue.await_coordinators(std::slice::from_ref(&group))?;
         let sizes = [(group.clone(), self.members)];
@@ -53,14 +55,18 @@ impl Scenario for Join {
         let mut outcome = Outcome::default();
 
         progress::step(&format!("{} members join", self.members));
+        let watch = Watch::begin(process);
         let first = crowd.settle(patience)?;
+        outcome.doubts.extend(watch.end().doubts("all join", 1));
         outcome.time("all stable after", first.took);
         outcome.count("  generations needed", first.generations);
         outcome.count("  JoinGroup requests", first.joins);
 
         progress::step("one more member joins");
         crowd.add(address, 0)?;
+        let watch = Watch::begin(process);
         let more = crowd.settle(patience)?;
+        outcome.doubts.extend(watch.end().doubts("one more joins", 1));
         outcome.time("one more: all stable after", more.took);
         outcome.time("  last rejoin sent to last JoinGroup reply", more.last_join_to_last_answer);
         outcome.time("  last rejoin sent to last assignment", more.last_join_to_settled);

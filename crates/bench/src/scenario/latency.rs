@@ -1,6 +1,6 @@
 //! `latency`: one request in flight on one connection, and how long each takes.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use wire::api::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use wire::api::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
@@ -11,11 +11,14 @@ use crate::closed_loop::{self, Pressure, Work, Yield};
 use crate::compare::Target;
 use crate::dialogue::{Dialogue, accepted};
 use crate::figure::{Better, Outcome};
+use crate::misuse::Misuse;
 use crate::options::Common;
 use crate::progress;
 use crate::records::{PRODUCE_BY_NAME, append, batch, judge_produced, produce};
 use crate::reply_check::ReplyCheck;
+use crate::scenario::produce::{end_offsets, holds};
 use crate::scenario::{Scenario, unique};
+use crate::setting::Setting;
 use crate::template::Template;
 
 /// What is asked.
@@ -48,8 +51,13 @@ impl Scenario for Latency {
         &self.common
     }
 
-    fn settings(&self) -> Vec<(&'static str, String)> {
-        Vec::new()
+    fn settings(&self) -> Vec<Setting> {
+        let asked: Vec<String> = self.request.iter().map(|request| format!("{request:?}")).collect();
+        vec![Setting::unsaid("request", asked.join(","))]
+    }
+
+    fn check(&self) -> Result<(), Misuse> {
+        Misuse::unless_distinct("--request", &self.request)
     }
 
     fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
@@ -58,7 +66,7 @@ impl Scenario for Latency {
 
     fn measure(&self, target: &Target) -> Result<Outcome> {
         let (address, process) = target.server()?;
-        let mut dialogue = Dialogue::open(address)?;
+        let mut dialogue = Dialogue::with_one_broker(address)?;
         let topic = unique("latency");
         dialogue.create_topic(&topic, 1)?;
         let record = batch(1, 100, ::batch::Codec::None)?;
@@ -81,7 +89,13 @@ impl Scenario for Latency {
                     let request = MetadataRequest { topics: Some(named), ..Default::default() };
                     let judge = |response: &MetadataResponse| {
                         accepted(response.error_code, "Metadata")?;
-                        response.topics.iter().try_for_each(|topic| accepted(topic.error_code, "Metadata"))
+                        response
+                            .topics
+                            .iter()
+                            .try_for_each(|topic| accepted(topic.error_code, "Metadata"))?;
+                        let found: Vec<_> = response.topics.iter().map(|it| it.partitions.len()).collect();
+                        ensure!(found == [1], "Metadata shows {found:?} partitions instead of 1");
+                        Ok(())
                     };
                     let work = |_| Repeated::new(&request, version, judge);
                     let gained = closed_loop::run(address, pressure, process, work)?;
@@ -90,8 +104,11 @@ impl Scenario for Latency {
                 Request::Produce => {
                     let version = dialogue.versions().of(ApiKey::Produce, PRODUCE_BY_NAME)?;
                     let request = produce(&topic, 0, -1, &record);
+                    let before = end_offsets(&mut dialogue, &topic, 1)?;
                     let work = |_| Repeated::<ProduceRequest>::new(&request, version, judge_produced);
                     let gained = closed_loop::run(address, pressure, process, work)?;
+                    let acknowledged = gained.works.iter().map(|work| work.answered).sum();
+                    holds(&mut dialogue, &topic, 1, before, acknowledged)?;
                     describe(&mut outcome, "Produce", &gained);
                 }
             }
@@ -106,7 +123,7 @@ fn describe<W>(outcome: &mut Outcome, what: &str, gained: &Yield<W>) {
         outcome.time(format!("{what}, {name}"), gained.latencies.percentile(share));
     }
     outcome.add(format!("  {what} per second"), "/s", Better::Higher, gained.per_second);
-    outcome.doubts.extend(gained.doubt_about_others(what));
+    outcome.doubts.extend(gained.cores.doubt_about_others(what));
 }
 
 /// The same request on every connection, again and again.
@@ -114,11 +131,13 @@ fn describe<W>(outcome: &mut Outcome, what: &str, gained: &Yield<W>) {
 pub(crate) struct Repeated<R: RequestMessage> {
     request: Template,
     check: ReplyCheck<R>,
+    /// Good replies so far.
+    answered: u64,
 }
 
-impl<R: RequestMessage> Repeated<R> {
+impl<R: RequestMessage<Response: 'static>> Repeated<R> {
     pub(crate) fn new(request: &R, version: i16, judge: fn(&R::Response) -> Result<()>) -> Self {
-        Self { request: Template::new(request, version), check: ReplyCheck::new(version, judge) }
+        Self { request: Template::new(request, version), check: ReplyCheck::new(version, judge), answered: 0 }
     }
 }
 
@@ -130,7 +149,9 @@ impl<R: RequestMessage> Work for Repeated<R> {
 
     #[inline]
     fn check(&mut self, _: usize, frame: &[u8]) -> Result<i32> {
-        self.check.check(frame)
+        let id = self.check.check(frame)?;
+        self.answered += 1;
+        Ok(id)
     }
 }
 
@@ -142,4 +163,44 @@ pub(crate) fn api_versions(version: i16) -> Repeated<ApiVersionsRequest> {
     };
     let judge = |response: &ApiVersionsResponse| accepted(response.error_code, "ApiVersions");
     Repeated::new(&request, version, judge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted_server::{ListedOffset, Tamper, measured, start};
+
+    /// Asks a server whose answers are tampered with, and says what was wrong.
+    fn check(request: &str, tamper: Tamper, expected: &str) {
+        let said = measured::<Latency>(start(tamper), &["--request", request]);
+        assert!(said.contains(expected), "{said}");
+    }
+
+    #[test]
+    fn every_request_can_be_measured() {
+        check("api-versions,metadata,produce", |_, _| (), "nothing");
+    }
+
+    #[test]
+    fn a_log_that_lacks_a_record_spoils_the_run() {
+        check(
+            "produce",
+            |_, answer| answer.list(|end| if end > 1 { end - 1 } else { end }),
+            "and the log has",
+        );
+    }
+
+    #[test]
+    fn metadata_about_nothing_spoils_the_run() {
+        let nothing: Tamper = |request, answer| match (request, answer) {
+            // What the load asks for; the preparation does not want the topic to be made.
+            (wire::AnyRequest::Metadata(asked), wire::AnyResponse::Metadata(answer))
+                if asked.allow_auto_topic_creation =>
+            {
+                answer.topics.clear();
+            }
+            _ => (),
+        };
+        check("metadata", nothing, "Metadata shows [] partitions instead of 1");
+    }
 }

@@ -13,12 +13,17 @@ use crate::closed_loop::{self, Work};
 use crate::compare::Target;
 use crate::dialogue::{Dialogue, accepted};
 use crate::figure::{Better, Outcome};
+use crate::misuse::Misuse;
 use crate::options::{Common, at_least_one};
 use crate::process::ServerProcess;
 use crate::progress;
 use crate::records::{self, PRODUCE_BY_NAME, batch};
 use crate::scenario::{Scenario, unique};
+use crate::setting::{Setting, listed};
 use crate::template::CLIENT_ID;
+
+/// No server takes larger batches, unless somebody has told it to.
+const LARGEST_BATCH: usize = 64 << 20;
 
 /// What is produced and how.
 #[derive(Args, Debug)]
@@ -45,7 +50,7 @@ pub(crate) struct Produce {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Records {
     /// Bytes in each record's value
-    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    #[arg(long, value_name = "BYTES", default_value_t = 1024, value_parser = at_least_one)]
     pub(crate) size: usize,
     /// Records in each batch
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = at_least_one)]
@@ -90,13 +95,23 @@ impl Compression {
 }
 
 impl Records {
-    pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn settings(&self) -> Vec<Setting> {
         vec![
-            ("record bytes", self.size.to_string()),
-            ("records per batch", self.batch.to_string()),
-            ("partitions", self.partitions.to_string()),
-            ("codec", format!("{:?}", self.codec).to_lowercase()),
+            Setting::called("size", "record bytes", self.size),
+            Setting::called("batch", "records per batch", self.batch),
+            Setting::new("partitions", self.partitions),
+            Setting::new("codec", format!("{:?}", self.codec).to_lowercase()),
         ]
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Misuse> {
+        match self.batch.checked_mul(self.size) {
+            Some(..=LARGEST_BATCH) => Ok(()),
+            _ => Err(Misuse::new(format!(
+                "{} records of {} bytes are more than the {LARGEST_BATCH} bytes that a batch may have here",
+                self.batch, self.size
+            ))),
+        }
     }
 }
 
@@ -109,11 +124,18 @@ impl Scenario for Produce {
         &self.common
     }
 
-    fn settings(&self) -> Vec<(&'static str, String)> {
+    fn settings(&self) -> Vec<Setting> {
         let mut settings = self.records.settings();
-        settings.push(("acks", format!("{:?}", self.acks).to_lowercase()));
-        settings.push(("connections", self.connections.to_string()));
+        settings.push(Setting::new("acks", format!("{:?}", self.acks).to_lowercase()));
+        settings.push(Setting::new("connections", self.connections));
+        settings.push(Setting::unsaid("pipeline", listed(&self.pipeline)));
+        settings.push(Setting::unsaid("threads", self.threads));
         settings
+    }
+
+    fn check(&self) -> Result<(), Misuse> {
+        self.records.check()?;
+        Misuse::unless_distinct("--pipeline", &self.pipeline)
     }
 
     fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
@@ -161,7 +183,7 @@ fn produce(
     records: &Records,
     acks: Acks,
 ) -> Result<closed_loop::Yield<Batches>> {
-    let mut dialogue = Dialogue::open(address)?;
+    let mut dialogue = Dialogue::with_one_broker(address)?;
     let version = dialogue.versions().of(ApiKey::Produce, PRODUCE_BY_NAME)?;
     let topic = unique("produce");
     dialogue.create_topic(&topic, records.partitions)?;
@@ -188,11 +210,23 @@ fn produce(
         acknowledged: 0,
     };
     let gained = closed_loop::run(address, pressure, process, work)?;
-    let acknowledged: u64 = gained.works.iter().map(|work| work.acknowledged).sum();
-    let held = end_offsets(&mut dialogue, &topic, records.partitions)? - before;
-    ensure!(held == acknowledged, "{acknowledged} records were acknowledged and the log has {held}");
+    let acknowledged = gained.works.iter().map(|work| work.acknowledged).sum();
+    holds(&mut dialogue, &topic, records.partitions, before, acknowledged)?;
     dialogue.delete_topic(&topic)?;
     Ok(gained)
+}
+
+/// Fails unless the topic's end offsets have grown by exactly what was acknowledged.
+pub(crate) fn holds(
+    dialogue: &mut Dialogue,
+    topic: &str,
+    partitions: usize,
+    before: u64,
+    acknowledged: u64,
+) -> Result<()> {
+    let held = end_offsets(dialogue, topic, partitions)?.saturating_sub(before);
+    ensure!(held == acknowledged, "{acknowledged} records were acknowledged and the log has {held}");
+    Ok(())
 }
 
 /// The sum of a topic's end offsets.
@@ -211,11 +245,13 @@ pub(crate) fn end_offsets(dialogue: &mut Dialogue, topic: &str, partitions: usiz
         timeout_ms: 30_000,
     };
     let answer = dialogue.ask(&request, 9)?;
-    let mut sum = 0;
+    let (mut sum, mut found) = (0, 0);
     for partition in answer.topics.iter().flat_map(|topic| &topic.partitions) {
         accepted(partition.error_code, "ListOffsets")?;
         sum += u64::try_from(partition.offset).context("read an end offset")?;
+        found += 1;
     }
+    ensure!(found == partitions, "ListOffsets of {partitions} partitions was answered for {found}");
     Ok(sum)
 }
 
@@ -250,5 +286,66 @@ impl Work for Batches {
 
     fn weight(&self) -> u64 {
         self.records
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use wire::AnyResponse;
+
+    use super::*;
+    use crate::scripted_server::{ListedOffset, Tamper, start};
+
+    const RECORDS: Records = Records { size: 10, batch: 3, partitions: 2, codec: Compression::None };
+
+    /// Produces to a server whose answers are tampered with, and says what was wrong.
+    fn check(tamper: Tamper, expected: &str) {
+        let pressure = closed_loop::Pressure {
+            connections: 2,
+            pipeline: 2,
+            threads: 1,
+            warmup: Duration::ZERO,
+            duration: Duration::from_millis(20),
+        };
+        let outcome = produce(start(tamper), None, pressure, &RECORDS, Acks::All);
+        let said = outcome.map_or_else(|error| format!("{error:#}"), |_| "nothing".to_owned());
+        assert!(said.contains(expected), "{said}");
+    }
+
+    #[test]
+    fn a_log_with_every_acknowledged_record_is_a_result() {
+        check(|_, _| (), "nothing");
+    }
+
+    #[test]
+    fn a_log_that_lacks_a_record_spoils_the_run() {
+        check(|_, answer| answer.list(|end| if end > 3 { end - 1 } else { end }), "and the log has");
+    }
+
+    #[test]
+    fn a_log_that_has_a_record_twice_spoils_the_run() {
+        check(|_, answer| answer.list(|end| if end > 3 { end + 1 } else { end }), "and the log has");
+    }
+
+    #[test]
+    fn an_acknowledgement_of_nothing_spoils_the_run() {
+        let nothing: Tamper = |_, answer| {
+            if let AnyResponse::Produce(answer) = answer {
+                answer.responses.clear();
+            }
+        };
+        check(nothing, "Produce to one partition was answered for 0");
+    }
+
+    #[test]
+    fn several_brokers_are_refused_at_once() {
+        let cluster: Tamper = |_, answer| {
+            if let AnyResponse::Metadata(answer) = answer {
+                answer.brokers = vec![Default::default(); 3];
+            }
+        };
+        check(cluster, "bench measures one broker; this cluster has 3");
     }
 }

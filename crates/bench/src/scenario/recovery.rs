@@ -11,6 +11,7 @@ use coordination::error_code::ErrorCode;
 use crate::compare::Target;
 use crate::dialogue::{Dialogue, accepted, comes_later};
 use crate::figure::Outcome;
+use crate::misuse::Misuse;
 use crate::options::{Common, at_least_one};
 use crate::progress;
 use crate::records::{append_times, batch};
@@ -18,13 +19,15 @@ use crate::scenario::groups::{OFFSET, create};
 use crate::scenario::produce::end_offsets;
 use crate::scenario::{Scenario, unique};
 use crate::server_command::Server;
+use crate::setting::Setting;
 
 /// How to start it, and what it has when it is killed.
 #[derive(Args, Debug)]
 pub(crate) struct Recovery {
     #[command(flatten)]
     common: Common,
-    /// The command that starts the server at --bootstrap, always on the same data
+    /// The program that starts the server at --bootstrap, with its arguments, as a shell reads them; on the same data
+    /// each time, which is empty before
     #[arg(long, value_name = "COMMAND", conflicts_with = "compare")]
     command: String,
     /// Groups with committed offsets
@@ -59,11 +62,12 @@ impl Scenario for Recovery {
         &self.common
     }
 
-    fn settings(&self) -> Vec<(&'static str, String)> {
+    fn settings(&self) -> Vec<Setting> {
         vec![
-            ("groups", self.groups.to_string()),
-            ("offsets per group", self.offsets.to_string()),
-            ("MiB of records", self.mebibytes.to_string()),
+            Setting::new("groups", self.groups),
+            Setting::called("offsets", "offsets per group", self.offsets),
+            Setting::called("mebibytes", "MiB of records", self.mebibytes),
+            Setting::unsaid("command", &self.command),
         ]
     }
 
@@ -71,10 +75,20 @@ impl Scenario for Recovery {
         vec![("groups", &mut self.groups), ("offsets", &mut self.offsets), ("mebibytes", &mut self.mebibytes)]
     }
 
+    fn check(&self) -> Result<(), Misuse> {
+        // What one run has made is there in the next, which would measure more than it says.
+        if self.common.sweep.is_some() || self.common.repetitions.is_some_and(|often| often > 1) {
+            return Err(Misuse::new(
+                "recovery measures once, on data that nobody used before; start it anew for each run",
+            ));
+        }
+        Ok(())
+    }
+
     fn measure(&self, target: &Target) -> Result<Outcome> {
         let (address, _) = target.server()?;
         let server = Server::start(&self.command, address)?;
-        let mut dialogue = Dialogue::open(address)?;
+        let mut dialogue = Dialogue::with_one_broker(address)?;
         let (topic, run) = (unique("recovery"), unique("recovery"));
         dialogue.create_topic(&topic, self.offsets.max(PARTITIONS))?;
         let records = self.append_records(&mut dialogue, &topic)?;

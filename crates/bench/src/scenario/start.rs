@@ -11,13 +11,15 @@ use crate::figure::Outcome;
 use crate::options::Common;
 use crate::scenario::Scenario;
 use crate::server_command::Server;
+use crate::setting::Setting;
 
 /// How to start it.
 #[derive(Args, Debug)]
 pub(crate) struct Start {
     #[command(flatten)]
     common: Common,
-    /// The command that starts the server at --bootstrap; it is killed afterwards
+    /// The program that starts the server at --bootstrap, with its arguments, as a shell reads them; it is killed
+    /// afterwards
     #[arg(long, value_name = "COMMAND", conflicts_with = "compare")]
     command: String,
 }
@@ -34,8 +36,8 @@ impl Scenario for Start {
         &self.common
     }
 
-    fn settings(&self) -> Vec<(&'static str, String)> {
-        vec![("command", self.command.clone())]
+    fn settings(&self) -> Vec<Setting> {
+        vec![Setting::new("command", &self.command)]
     }
 
     fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {

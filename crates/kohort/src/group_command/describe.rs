@@ -69,14 +69,15 @@ async fn each<T>(
     (seen, problems)
 }
 
-/// Shows what there is to show and fails if there were problems; if there are only those, nothing else is said.
+/// Shows what there is to show and fails if there were problems. If there are only those, people are told nothing else;
+/// programs always get a list.
 fn finish<T: Serialize>(
     format: Format,
     groups: &[T],
     problems: Problems,
     table: impl FnOnce(&[T]) -> String,
 ) -> anyhow::Result<()> {
-    if !groups.is_empty() || problems.0.is_empty() {
+    if format == Format::Json || !groups.is_empty() || problems.0.is_empty() {
         show(format, &groups, |groups| table(groups))?;
     }
     problems.into_result("some groups cannot be described")

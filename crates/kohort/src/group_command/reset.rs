@@ -21,12 +21,12 @@ struct GroupPlan {
     executed: bool,
     /// What is planned; when it has been tried, what is set.
     offsets: Vec<Planned>,
-    /// What was tried in vain.
+    /// What should have been set, and why it was not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     failed: Vec<Unset>,
 }
 
-/// An offset that could not be set.
+/// An offset that was not set.
 #[derive(Serialize)]
 struct Unset {
     topic: String,
@@ -118,6 +118,7 @@ async fn execute_all(client: &mut Client, plans: &mut [GroupPlan], problems: &mu
         let offsets = std::mem::take(&mut plan.offsets);
         if in_vain {
             untried += 1;
+            plan.failed.extend(offsets.into_iter().map(|it| Unset::new(it, "not tried".to_owned())));
             continue;
         }
         let wanted = offsets.iter().map(|it| ((it.topic.clone(), it.partition), it.new_offset)).collect();

@@ -287,6 +287,20 @@ fn a_group_that_cannot_be_described_does_not_hide_the_others() {
         kohort: describe group forbidden: GROUP_AUTHORIZATION_FAILED (30)
     "#]],
     );
+    for (words, stdout) in [
+        ("describe unheard-of", expect![""]),
+        (
+            "describe unheard-of -o json",
+            expect![[r#"
+                []
+            "#]],
+        ),
+    ] {
+        let nobody = expect![[r#"
+            kohort: group unheard-of does not exist; `kohort group list` shows those that do
+        "#]];
+        check(&broker, words, 4, &stdout, &nobody);
+    }
 }
 
 #[test]
@@ -323,7 +337,14 @@ fn when_the_broker_is_lost_nobody_waits_for_the_groups_that_follow() {
               {
                 "group": "a",
                 "executed": false,
-                "offsets": []
+                "offsets": [],
+                "failed": [
+                  {
+                    "topic": "users",
+                    "partition": 0,
+                    "error": "not tried"
+                  }
+                ]
               }
             ]
         "#]],
