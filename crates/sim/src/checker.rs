@@ -1,7 +1,7 @@
 //! What must be true of every run, held against what is seen of it.
 //!
-//! The checker watches replies as the machine gives them and as they leave the broker, and commits as they are accepted. It knows nothing of how
-//! groups work inside, so it cannot make the same mistake twice.
+//! The checker watches replies as the machine gives them and as they leave the broker, and commits as they are
+//! accepted. It knows nothing of how groups work inside, so it cannot make the same mistake twice.
 
 mod membership;
 
@@ -138,8 +138,8 @@ impl Checker {
         Ok(())
     }
 
-    /// The machine has done what was due in these groups. `waits` says whether a member has a request parked there. Says
-    /// how many members of current generations were silent for too long.
+    /// The machine has done what was due in these groups. `waits` says whether a member has a request parked there.
+    /// Says how many members of current generations were silent for too long.
     pub fn see_deadlines(
         &mut self,
         now: u64,
@@ -150,10 +150,10 @@ impl Checker {
         groups.map(|(group, history)| history.membership.see_deadlines(now, |id| waits(group, id))).sum()
     }
 
-    /// All that these groups have emitted is on the disk.
-    pub fn see_durable(&mut self, concerned: impl Fn(&str) -> bool) {
-        for (_, history) in self.groups.iter_mut().filter(|(group, _)| concerned(group)) {
-            history.membership.see_durable();
+    /// All that these groups have emitted is on the disk. `is_empty` says whether one has no members.
+    pub fn see_durable(&mut self, concerned: impl Fn(&str) -> bool, is_empty: impl Fn(&str) -> bool) {
+        for (group, history) in self.groups.iter_mut().filter(|(group, _)| concerned(group)) {
+            history.membership.see_durable(is_empty(group));
         }
     }
 
@@ -247,8 +247,8 @@ impl Checker {
         Ok(())
     }
 
-    /// The broker has accepted a commit; its reply may still wait. As in Kafka a member that `waits` in its first join may
-    /// commit in the generation that is ending.
+    /// The broker has accepted a commit; its reply may still wait. As in Kafka a member that `waits` in its first join
+    /// may commit in the generation that is ending.
     pub fn see_commit(&mut self, now: u64, commit: &Commit, waits: bool) -> Result<(), String> {
         self.checks += 1;
         let history = self.groups.entry(commit.group.clone()).or_default();

@@ -18,6 +18,9 @@ struct Arguments {
     /// For how long to try seeds
     #[arg(long, default_value_t = 10)]
     seconds: u64,
+    /// How many seeds have to hold: a run that tried none proves nothing, and fails
+    #[arg(long, default_value_t = 1)]
+    at_least: u64,
     /// The first seed
     #[arg(long, default_value_t = 1)]
     from: u64,
@@ -74,6 +77,10 @@ fn explore(arguments: &Arguments) -> ExitCode {
     if totals.seeds >= SEEDS_FOR_ALL_FAULTS && !missing.is_empty() {
         failed = true;
         say(&format!("never happened: {}", missing.join(", ")));
+    }
+    if !failed && totals.seeds < arguments.at_least {
+        failed = true;
+        say(&format!("too few: at least {} have to hold", arguments.at_least));
     }
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
@@ -158,4 +165,17 @@ impl std::fmt::Display for Totals {
 fn say(line: &str) {
     // Nobody is left to tell when standard output is gone.
     let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_tried_no_seed_fails() {
+        let arguments = Arguments::parse_from(["sim", "--seconds", "0"]);
+        assert_eq!(explore(&arguments), ExitCode::FAILURE);
+        let arguments = Arguments::parse_from(["sim", "--seconds", "0", "--at-least", "0"]);
+        assert_eq!(explore(&arguments), ExitCode::SUCCESS);
+    }
 }

@@ -1,9 +1,10 @@
 //! A checker that never complains proves nothing: here the machine's answers and records are spoilt on their way out,
 //! each in one way, and the run has to fail for the right reason.
 
+use bytes::Bytes;
 use coordination::error_code::ErrorCode;
 use coordination::group::{Effects, GroupRecord};
-use coordination::reply::{JoinGroup, Reply, SyncGroup};
+use coordination::reply::{JoinGroup, Reply, SyncGroup, Synced};
 
 use sim::broker::{Handed, Tamper};
 use sim::message::Response;
@@ -145,6 +146,22 @@ fn the_checkers_see_a_group_that_does_not_settle() {
             for (_, reply) in &mut effects.replies {
                 if let Reply::SyncGroup(sync) = reply {
                     sync.result = Err(ErrorCode::IllegalGeneration);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn the_checkers_see_an_assignment_for_somebody_who_is_not_in_the_generation() {
+    effects_caught_as(&["an assignment is accepted although"], || {
+        |effects: &mut Effects| {
+            for (_, reply) in &mut effects.replies {
+                if let Reply::SyncGroup(sync) = reply
+                    && let Err(ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration) = sync.result
+                {
+                    let assignment = Bytes::new();
+                    sync.result = Ok(Synced { protocol_type: None, protocol: None, assignment });
                 }
             }
         }

@@ -100,10 +100,14 @@ impl AcceptedCounts {
         known.filter(|known| !names.contains(known)).cloned().collect()
     }
 
-    /// Forgets benchmarks that are gone, and other compilers for the same instruction set: only one is used at a time.
-    pub(crate) fn keep_only(&mut self, toolchain: &str, names: &[String]) {
+    /// Forgets other compilers for the same instruction set: only one is used at a time.
+    pub(crate) fn forget_others(&mut self, toolchain: &str) {
         let architecture = toolchain.rsplit(' ').next();
         self.0.retain(|other, _| other == toolchain || other.rsplit(' ').next() != architecture);
+    }
+
+    /// Forgets benchmarks that are gone.
+    pub(crate) fn keep_only(&mut self, toolchain: &str, names: &[String]) {
         if let Some(counts) = self.0.get_mut(toolchain) {
             counts.retain(|name, _| names.contains(name));
         }
@@ -152,6 +156,8 @@ mod tests {
         let names = ["beat".to_owned()];
         assert_eq!(counts.unknown("rustc 1.95.0 x86_64", &names), ["gone"]);
         counts.keep_only("rustc 1.95.0 x86_64", &names);
+        assert_eq!(counts.of("rustc 1.94.0 x86_64", "beat"), Some(600));
+        counts.forget_others("rustc 1.95.0 x86_64");
         let read = AcceptedCounts::parse(&counts.to_string()).unwrap();
         assert_eq!(read, counts);
         assert_eq!(read.of("rustc 1.95.0 x86_64", "beat"), Some(700));

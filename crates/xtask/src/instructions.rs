@@ -50,6 +50,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     ensure!(!verdicts.is_empty(), "no benchmark is called so");
     if accept {
         accepted.keep_only(&toolchain, &names);
+        // After some of them the counts of another compiler are still all there is for the others.
+        if words.is_empty() {
+            accepted.forget_others(&toolchain);
+        }
         fs::write(&path, accepted.to_string()).with_context(|| format!("write {}", path.display()))?;
         println!("\naccepted: commit {} and say why", path.display());
         return Ok(ExitCode::SUCCESS);

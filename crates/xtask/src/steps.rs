@@ -52,6 +52,11 @@ impl Steps {
         self.done.push((name.to_owned(), outcome.is_ok(), took));
     }
 
+    /// Whether no step has failed so far, so that one may build on what they have made.
+    pub(crate) fn all_passed(&self) -> bool {
+        self.done.iter().all(|(_, passed, _)| *passed)
+    }
+
     /// Prints what each step took, and the count alone on the last line.
     pub(crate) fn finish(self) -> ExitCode {
         println!();
@@ -97,4 +102,19 @@ fn end_group(child: &mut Child) -> Result<()> {
     }
     child.wait().context("wait for the killed command")?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_that_failed_is_not_forgotten_when_the_next_one_passes() {
+        let mut steps = Steps::new(&[]).unwrap();
+        assert!(steps.all_passed());
+        steps.run("build", || bail!("it does not compile"));
+        steps.run("look", || Ok(()));
+        assert!(!steps.all_passed());
+        assert_eq!(steps.finish(), ExitCode::FAILURE);
+    }
 }

@@ -27,6 +27,9 @@ pub(crate) enum On {
     One { name: &'static str, address: String },
 }
 
+/// Something that is somewhere else for everybody, and what it is called on the page.
+pub(crate) type Name = (String, &'static str);
+
 /// What a run gave.
 #[derive(Debug)]
 pub(crate) struct Figures(Value);
@@ -52,21 +55,22 @@ impl Generator {
     /// Measures a scenario.
     pub(crate) fn run(&mut self, scenario: &[&str], on: &On) -> Result<Figures> {
         let time = ["--duration", self.scale.duration, "--warmup", self.scale.warmup];
-        self.measure(&[scenario, &time].concat(), on, self.scale.repetitions).map(Figures)
+        self.measure(&[scenario, &time].concat(), &[], on, self.scale.repetitions).map(Figures)
     }
 
     /// Brings a load that nobody asks about.
     pub(crate) fn warm(&mut self, scenario: &[&str], on: &On) -> Result<()> {
         let known = self.commands.len();
         let time = ["--duration", self.scale.duration, "--warmup", self.scale.warmup];
-        self.measure(&[scenario, &time].concat(), on, 1)?;
+        self.measure(&[scenario, &time].concat(), &[], on, 1)?;
         self.commands.truncate(known);
         Ok(())
     }
 
-    /// Measures a scenario on a server that serves one run.
-    pub(crate) fn once(&mut self, scenario: &[&str], on: &On) -> Result<Figures> {
-        self.measure(scenario, on, 1).map(Figures)
+    /// Measures a scenario on a server that serves one run. Where others have places of their own, `names` has the
+    /// place here and what to call it.
+    pub(crate) fn once(&mut self, scenario: &[&str], names: &[Name], on: &On) -> Result<Figures> {
+        self.measure(scenario, names, on, 1).map(Figures)
     }
 
     /// Measures how a scenario grows and draws it.
@@ -74,15 +78,17 @@ impl Generator {
         let time = ["--duration", self.scale.point, "--warmup", self.scale.point_warmup];
         let file = drawing.map(|name| self.drawings.join(name).display().to_string());
         let report = file.as_ref().map_or(Vec::new(), |file| vec!["--report", file]);
-        let value = self.measure(&[scenario, &time, &report].concat(), on, self.scale.repetitions)?;
+        // Others find the drawing where they are.
+        let names = [(format!("{}/", self.drawings.display()), "")];
+        let value = self.measure(&[scenario, &time, &report].concat(), &names, on, self.scale.repetitions)?;
         let runs = value["runs"].as_array().context("find the runs of a sweep")?;
         let point = |run: &Value| Some((run["value"].as_u64()?, Figures(run["run"].clone())));
         runs.iter().map(point).collect::<Option<_>>().map(Points).context("read the runs of a sweep")
     }
 
-    fn measure(&mut self, arguments: &[&str], on: &On, repetitions: usize) -> Result<Value> {
+    fn measure(&mut self, arguments: &[&str], names: &[Name], on: &On, repetitions: usize) -> Result<Value> {
         let repetitions = repetitions.to_string();
-        let (targets, public) = match on {
+        let (targets, placeholders) = match on {
             On::Both { kohort, kafka } => (
                 ["--compare".to_owned(), format!("kohort={kohort},kafka={kafka}")],
                 "--compare kohort=KOHORT,kafka=KAFKA".to_owned(),
@@ -91,8 +97,8 @@ impl Generator {
                 (["--bootstrap".to_owned(), address.clone()], format!("--bootstrap {}", name.to_uppercase()))
             }
         };
-        let shown: Vec<String> = arguments.iter().map(|word| self.public(word)).collect();
-        let line = format!("kohort bench {} {public} --repetitions {repetitions}", shown.join(" "));
+        let shown: Vec<String> = arguments.iter().map(|word| public(word, names)).collect();
+        let line = format!("kohort bench {} {placeholders} --repetitions {repetitions}", shown.join(" "));
         println!("-- {line}");
         if !self.commands.contains(&line) {
             self.commands.push(line);
@@ -110,13 +116,12 @@ impl Generator {
         ensure!(output.status.success(), "kohort bench {} failed", arguments.join(" "));
         serde_json::from_slice(&output.stdout).context("read the load generator's figures")
     }
+}
 
-    /// A word of a command as somebody else would type it.
-    fn public(&self, word: &str) -> String {
-        let drawings = self.drawings.display().to_string();
-        let word = word.replace(&format!("{drawings}/"), "");
-        if word.contains(' ') { "'…'".to_owned() } else { word }
-    }
+/// A word of a command as somebody else would type it.
+fn public(word: &str, names: &[Name]) -> String {
+    let word = names.iter().fold(word.to_owned(), |word, (here, name)| word.replace(here, name));
+    if word.contains(' ') { format!("\"{word}\"") } else { word }
 }
 
 impl Figures {
@@ -139,5 +144,18 @@ impl Figures {
             notes.extend(texts.map(|text| format!("{name}, {text}")));
         }
         notes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_as_others_can_type_it() {
+        let names = [("/tmp/.tmpX/data".to_owned(), "DATA"), ("127.0.0.1:4711".to_owned(), "KOHORT")];
+        let command = "'kohort' serve --listen 127.0.0.1:4711 --data-dir '/tmp/.tmpX/data' --set a=1";
+        assert_eq!(public(command, &names), "\"'kohort' serve --listen KOHORT --data-dir 'DATA' --set a=1\"");
+        assert_eq!(public("--mebibytes", &names), "--mebibytes");
     }
 }

@@ -118,7 +118,7 @@ fn joins(scale: Scale, generator: &mut Generator, page: &mut Page, both: &On) ->
     page.compare(JOINED, &figures, "all stable after")?;
     page.owe(JOINED, Owed::ShareOfKafka(0.2));
     page.compare(GENERATIONS, &figures, "generations needed")?;
-    page.owe(GENERATIONS, Owed::AtMost(1.0));
+    page.owe(GENERATIONS, Owed::NeverMore(1.0));
     page.compare(ONE_MORE, &figures, "last rejoin sent to last JoinGroup reply")?;
     page.owe(ONE_MORE, Owed::AtMost(50.0));
     let figures = generator.run(&["churn"], both)?;
@@ -168,7 +168,7 @@ fn memory(scale: Scale, generator: &mut Generator, page: &mut Page) -> Result<()
     for _ in 0..scale.repetitions {
         let fresh = Kohort::start(Options::default())?;
         let on = On::One { name: "kohort", address: fresh.bootstrap() };
-        let figures = generator.once(&["groups", "--groups", &groups], &on)?;
+        let figures = generator.once(&["groups", "--groups", &groups], &[], &on)?;
         page.add(IDLE_GROUPS, true, figures.values("server", "memory of all groups")?);
         page.add(MEMBER, true, figures.values("server", "per member")?);
     }

@@ -9,6 +9,7 @@ use batch::{BatchBuilder, NewRecord};
 use bytes::Bytes;
 use wire::api::create_topics::{CreatableTopic, CreateTopicsRequest};
 use wire::api::fetch::{FetchPartition, FetchRequest, FetchTopic};
+use wire::api::list_offsets::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
 use wire::api::produce::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use wire::{Frame, RequestMessage};
 
@@ -16,6 +17,11 @@ use wire::{Frame, RequestMessage};
 const PRODUCE: i16 = 9;
 const FETCH: i16 = 11;
 const CREATE_TOPICS: i16 = 5;
+const LIST_OFFSETS: i16 = 5;
+
+/// What ListOffsets calls the end of a partition, and who asks when no replica does.
+const LATEST: i64 = -1;
+const CONSUMER: i32 = -1;
 
 /// A connection on which requests are sent by hand.
 pub(crate) struct Connection {
@@ -67,6 +73,26 @@ impl Connection {
                 outcome => return outcome,
             }
         }
+    }
+
+    /// Fails unless the log of a topic's only partition has so many records: none lost, none there twice.
+    pub(crate) fn expect_records(&mut self, topic: &str, records: u64) -> Result<()> {
+        let partition = ListOffsetsPartition { partition_index: 0, timestamp: LATEST, ..Default::default() };
+        let request = ListOffsetsRequest {
+            replica_id: CONSUMER,
+            topics: vec![ListOffsetsTopic { name: topic.to_owned(), partitions: vec![partition] }],
+            ..Default::default()
+        };
+        let answer = self.ask(&request, LIST_OFFSETS)?;
+        let found = answer.topics.first().and_then(|topic| topic.partitions.first());
+        let found = found.with_context(|| format!("find the end of {topic}"))?;
+        ensure!(found.error_code == 0, "finding the end of {topic} failed with error {}", found.error_code);
+        ensure!(
+            u64::try_from(found.offset) == Ok(records),
+            "{topic} ends at {} after {records} records were produced",
+            found.offset
+        );
+        Ok(())
     }
 
     /// Sends a fetch and leaves its answer unread.

@@ -80,6 +80,9 @@ const QUICK: Scale = Scale {
     connections: 500,
 };
 
+const QUICK_MEASURES_LESS: &str = "A quick run: it measures less than its rows say, with fewer members, groups, \
+                                   records and connections, so whether promises are met means nothing.";
+
 fn main() -> Result<()> {
     let given = |flag: &str| std::env::args().any(|argument| argument == flag);
     if let Some(unknown) =
@@ -101,14 +104,18 @@ fn main() -> Result<()> {
         outcome = groups::measure(scale, &mut generator, &mut page);
     }
     page.commands = generator.commands();
+    if given("--quick") {
+        page.warn(QUICK_MEASURES_LESS.to_owned());
+    }
+    if let Err(error) = &outcome {
+        page.warn(format!("This run has failed, so what follows is no result: {error:#}"));
+    }
     println!("\n{}", page.tables());
     let docs = checkout::root().join("docs");
     page.write(&directory.join(PAGE), &docs.join(PAGE))?;
     println!("written to {}", directory.join(PAGE).display());
     if given("--quick") {
-        println!(
-            "a quick run measures less than its rows say: fewer members, groups, records and connections"
-        );
+        println!("{QUICK_MEASURES_LESS}");
     }
     // A run with errors is no result, and less than everything is for looking.
     outcome?;
@@ -126,6 +133,8 @@ const DRAWINGS: &str = "benchmarks";
 /// Puts a whole run where people look for it.
 fn publish(from: &Path, to: &Path) -> Result<()> {
     let drawings = to.join(DRAWINGS);
+    // What an earlier run drew and this one does not would pass for this one's.
+    let _ = fs::remove_dir_all(&drawings);
     fs::create_dir_all(&drawings).with_context(|| format!("create {}", drawings.display()))?;
     for entry in fs::read_dir(from.join(DRAWINGS)).context("list the drawings")? {
         let entry = entry.context("list the drawings")?;

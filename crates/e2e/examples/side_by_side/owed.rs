@@ -13,6 +13,8 @@ pub(crate) enum Owed {
     AtLeast(f64),
     /// At most this, in the figure's unit.
     AtMost(f64),
+    /// At most this, in every repetition: what must never happen is not excused by a median.
+    NeverMore(f64),
     /// At least this share of something else that Kohort or this machine does.
     ShareOf { share: f64, of: &'static str, which_is: f64 },
     /// That it comes to an end at all.
@@ -28,7 +30,8 @@ pub(crate) struct Verdict {
 }
 
 impl Owed {
-    /// Holds medians against the promise. What was not measured does not pay.
+    /// Holds medians against the promise, or the worst where it is about every repetition. What was not measured does
+    /// not pay.
     pub(crate) fn judge(self, kohort: &[f64], kafka: &[f64], unit: &str) -> Verdict {
         let (ours, theirs) = (median(kohort), median(kafka));
         let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
@@ -53,6 +56,14 @@ impl Owed {
                     owed: format!("≤ {}{unit}", shown(most)), measured: shown(ours), met: ours <= most
                 }
             }
+            Self::NeverMore(most) => {
+                let worst = kohort.iter().copied().fold(f64::NAN, f64::max);
+                Verdict {
+                    owed: format!("≤ {}{unit}, every time", shown(most)),
+                    measured: shown(worst),
+                    met: worst <= most,
+                }
+            }
             Self::ShareOf { share, of, which_is } => Verdict {
                 owed: format!("≥ {share} of {of}"),
                 measured: format!("{:.2} of {}", ours / which_is, shown(which_is)),
@@ -64,5 +75,19 @@ impl Owed {
                 met: !kohort.is_empty(),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_bad_repetition_breaks_a_promise_about_all_of_them() {
+        let met = |owed: Owed, values: &[f64]| owed.judge(values, &[], "").met;
+        assert!(met(Owed::NeverMore(1.0), &[1.0, 1.0, 1.0]));
+        assert!(!met(Owed::NeverMore(1.0), &[1.0, 1.0, 2.0]));
+        assert!(met(Owed::AtMost(1.0), &[1.0, 1.0, 2.0]), "a median forgives it");
+        assert!(!met(Owed::NeverMore(1.0), &[]), "nothing was measured");
     }
 }

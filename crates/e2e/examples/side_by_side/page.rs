@@ -11,11 +11,16 @@ use crate::generator::{Figures, Points};
 use crate::owed::Owed;
 
 /// Where what people wrote begins, which a new run keeps.
-const KEPT_FROM: &str = "\n## Reading these figures";
+const KEPT_FROM: &str = "\n## Reading these figures\n";
+
+/// Stands below that heading until somebody has read the new figures and taken it away.
+const OF_AN_EARLIER_RUN: &str = "\nWritten for an earlier run; the figures that it names are of that run.\n";
 
 /// What was measured so far.
 pub(crate) struct Page {
     repetitions: usize,
+    /// Why this page is no result, if it is none.
+    warnings: Vec<String>,
     rows: Vec<Row>,
     /// What the load generator says against trusting its own figures.
     notes: Vec<String>,
@@ -70,12 +75,18 @@ impl Page {
     pub(crate) fn new(repetitions: usize, facts: Vec<(&'static str, String)>) -> Self {
         Self {
             repetitions,
+            warnings: Vec::new(),
             rows: Vec::new(),
             notes: Vec::new(),
             facts,
             commands: Vec::new(),
             drawings: Vec::new(),
         }
+    }
+
+    /// Says on top of the page why its figures are not what they seem.
+    pub(crate) fn warn(&mut self, warning: String) {
+        self.warnings.push(warning);
     }
 
     /// Adds values to a figure, which gets a row when it is new.
@@ -157,13 +168,28 @@ impl Page {
     /// Writes the page and the drawing of the comparison beside the other drawings. What people wrote below the figures
     /// of the page `before` stays.
     pub(crate) fn write(&self, path: &Path, before: &Path) -> Result<()> {
+        for part in self.parts() {
+            fs::write(path.with_extension("").join(part.drawing()), self.overview(part).draw())
+                .context("write a drawing")?;
+        }
         let old = fs::read_to_string(before).unwrap_or_default();
-        let mut text = format!(
-            "# Kohort beside Apache Kafka\n\nMade by `cargo xtask bench`, which repeats it on your machine. Both brokers \
-             ran with their defaults on the cores that the load used too. Kohort's acknowledgement means that the \
-             record or commit is on disk; Kafka's does not. Figures are medians over {} repetitions, which \
-             alternated between the brokers, with the lowest and highest beside them. \
-             [measuring.md](measuring.md) says how each is taken.\n\n",
+        fs::write(path, self.text(&old)).with_context(|| format!("write {}", path.display()))
+    }
+
+    fn text(&self, old: &str) -> String {
+        let mut text = "# Kohort beside Apache Kafka\n\n".to_owned();
+        for warning in &self.warnings {
+            let _ = write!(text, "**{warning}**\n\n");
+        }
+        let _ = write!(
+            text,
+            "Made by `cargo xtask bench`, which repeats it on your machine. Both brokers ran with their defaults on the \
+             cores that the load used too; only the Kohort that had to read back unsettled records was told, by the \
+             settings in its command below, not to settle them before. Kohort's acknowledgement means that the record \
+             or commit is on disk; Kafka's does not. Figures with a range are medians over {} repetitions, with \
+             the lowest and the highest beside them; all but those of lone consumers alternated between the brokers. \
+             Figures without a range were taken once, or are ratios of such medians. [measuring.md](measuring.md) \
+             says how each is taken.\n\n",
             self.repetitions
         );
         for (name, fact) in &self.facts {
@@ -172,15 +198,8 @@ impl Page {
         text.push('\n');
         text.push_str(&self.sum());
         for part in self.parts() {
-            let file = part.drawing();
-            fs::write(path.with_extension("").join(file), self.overview(part).draw())
-                .context("write a drawing")?;
-            let _ = write!(
-                text,
-                "\n{}![{}, side by side](benchmarks/{file})\n",
-                self.table(part),
-                part.heading()
-            );
+            let (file, heading) = (part.drawing(), part.heading());
+            let _ = write!(text, "\n{}![{heading}, side by side](benchmarks/{file})\n", self.table(part));
         }
         if !self.drawings.is_empty() {
             text.push_str("\n## How cost grows\n");
@@ -196,7 +215,9 @@ impl Page {
         }
         text.push_str(
             "\n## Commands\n\n`cargo xtask bench` starts the brokers and runs these, `KOHORT` and `KAFKA` being their \
-             addresses; each works by itself on any server. For records it also runs librdkafka's \
+             addresses; each works by itself on any server. `recovery` starts the server itself: `DATA` is an empty \
+             directory, `JARS` holds Kafka's jars, and `PROPERTIES` is a server.properties whose storage was \
+             formatted and which listens on `KAFKA`. For records it also runs librdkafka's \
              `rdkafka_performance -P -s 1024 -a -1` and `-C -o beginning`, and Kafka's `ProducerPerformance \
              --record-size 1024` with `acks=all`, on one partition each.\n\n```sh\n",
         );
@@ -204,10 +225,7 @@ impl Page {
             let _ = writeln!(text, "{command}");
         }
         text.push_str("```\n");
-        if let Some(kept) = old.find(KEPT_FROM) {
-            text.push_str(&old[kept..]);
-        }
-        fs::write(path, text).with_context(|| format!("write {}", path.display()))
+        text + &kept(old)
     }
 
     fn overview(&self, part: Part) -> Bars {
@@ -253,6 +271,13 @@ impl Row {
     }
 }
 
+/// What people wrote below the figures of the page before, and that it is about those.
+fn kept(old: &str) -> String {
+    let Some((_, kept)) = old.split_once(KEPT_FROM) else { return String::new() };
+    let kept = kept.strip_prefix(OF_AN_EARLIER_RUN).unwrap_or(kept);
+    format!("{KEPT_FROM}{OF_AN_EARLIER_RUN}{kept}")
+}
+
 /// The middle value; not a number when there is none.
 pub(crate) fn median(values: &[f64]) -> f64 {
     Spread::of(values).map_or(f64::NAN, |spread| spread.median)
@@ -269,4 +294,26 @@ fn spread(values: &[f64]) -> String {
         return shown(median);
     }
     format!("{} ({}–{})", shown(median), shown(low), shown(high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_is_no_result_says_so_on_top() {
+        let mut page = Page::new(1, Vec::new());
+        page.warn("A quick run.".to_owned());
+        let text = page.text("");
+        assert!(text.starts_with("# Kohort beside Apache Kafka\n\n**A quick run.**\n\nMade by"), "{text}");
+    }
+
+    #[test]
+    fn what_people_wrote_stays_and_is_said_to_be_of_an_earlier_run() {
+        let page = Page::new(1, Vec::new());
+        let first = page.text("# Old\n\n## Reading these figures\n\n- The ratio was 0.85.\n");
+        let expected = format!("```\n{KEPT_FROM}{OF_AN_EARLIER_RUN}\n- The ratio was 0.85.\n");
+        assert!(first.ends_with(&expected), "{first}");
+        assert_eq!(page.text(&first), first);
+    }
 }

@@ -2,26 +2,24 @@
 
 use anyhow::Result;
 use e2e::kafka::Kafka;
-use e2e::{kohort, ports};
+use e2e::{jars, kohort, ports};
 use tempfile::TempDir;
 
-use crate::generator::{Figures, Generator, On};
+use crate::generator::{Figures, Generator, Name, On};
 
 /// Runs `kohort bench recovery` on a Kohort of its own; `settings` are its broker's.
 pub(crate) fn of_kohort(generator: &mut Generator, state: &[&str], settings: &[&str]) -> Result<Figures> {
-    let data = TempDir::new()?;
+    let directory = TempDir::new()?;
     let [address] = ports::free_ports()?;
-    let binary = kohort::binary()?;
-    let mut command = format!(
-        "'{}' serve --listen {address} --admin none --data-dir '{}'",
-        binary.display(),
-        data.path().join("data").display()
-    );
+    let binary = kohort::binary()?.display().to_string();
+    let data = directory.path().join("data").display().to_string();
+    let mut command = format!("'{binary}' serve --listen {address} --admin none --data-dir '{data}'");
     for setting in settings {
         command.push_str(&format!(" --set {setting}"));
     }
     let on = On::One { name: "kohort", address: address.to_string() };
-    run(generator, state, &command, &on)
+    let names = [(binary, "kohort"), (address.to_string(), "KOHORT"), (data, "DATA")];
+    run(generator, state, &command, &names, &on)
 }
 
 /// The same on a Kafka.
@@ -30,9 +28,12 @@ pub(crate) fn of_kafka(generator: &mut Generator, state: &[&str]) -> Result<Figu
     let mut kafka = Kafka::start()?;
     kafka.kill()?;
     let on = On::One { name: "kafka", address: kafka.bootstrap() };
-    run(generator, state, &kafka.command_line()?, &on)
+    let jars = jars::fetch()?.display().to_string();
+    let properties = kafka.data().with_file_name("server.properties").display().to_string();
+    let names = [(jars, "JARS"), (properties, "PROPERTIES")];
+    run(generator, state, &kafka.command_line()?, &names, &on)
 }
 
-fn run(generator: &mut Generator, state: &[&str], command: &str, on: &On) -> Result<Figures> {
-    generator.once(&[&["recovery", "--command", command], state].concat(), on)
+fn run(generator: &mut Generator, state: &[&str], command: &str, names: &[Name], on: &On) -> Result<Figures> {
+    generator.once(&[&["recovery", "--command", command], state].concat(), names, on)
 }

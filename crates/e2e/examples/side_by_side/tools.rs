@@ -33,14 +33,14 @@ impl Tools {
     pub(crate) fn rdkafka_produce(&self, bootstrap: &str, topic: &str, records: u64) -> Result<f64> {
         let mut command = self.rdkafka(bootstrap, topic, records);
         command.args(["-P", "-s", "1024", "-a", "-1"]);
-        rate(&run(&mut command)?, " msgs/s")
+        rate(&run(&mut command)?, " msgs/s", &format!("{records} delivered ("))
     }
 
     /// Consumes partition 0 from its start with librdkafka; records per second.
     pub(crate) fn rdkafka_consume(&self, bootstrap: &str, topic: &str, records: u64) -> Result<f64> {
         let mut command = self.rdkafka(bootstrap, topic, records);
         command.args(["-C", "-o", "beginning"]);
-        rate(&run(&mut command)?, " msgs/s")
+        rate(&run(&mut command)?, " msgs/s", &format!("{records} messages ("))
     }
 
     fn rdkafka(&self, bootstrap: &str, topic: &str, records: u64) -> Command {
@@ -69,14 +69,17 @@ impl Tools {
             "acks=all",
         ]);
         command.arg(format!("bootstrap.servers={bootstrap}"));
-        rate(&run(&mut command)?, " records/sec")
+        rate(&run(&mut command)?, " records/sec", &format!("{records} records sent"))
     }
 }
 
-/// The last number in front of `unit`.
-fn rate(output: &str, unit: &str) -> Result<f64> {
-    let before =
-        output.rfind(unit).map(|at| &output[..at]).with_context(|| format!("find a rate in:\n{output}"))?;
+/// The last number in front of `unit`. Its line has to say `done` as well: an exit code of 0 may mean that a program
+/// has given up on some of its records.
+fn rate(output: &str, unit: &str, done: &str) -> Result<f64> {
+    let last = output.lines().rev().find(|line| line.contains(unit));
+    let line = last.with_context(|| format!("find a rate in:\n{output}"))?;
+    ensure!(format!(" {line}").contains(&format!(" {done}")), "find {done:?} in the end of:\n{output}");
+    let before = line.rfind(unit).map_or(line, |at| &line[..at]);
     let digits = before.rsplit(|c: char| !(c.is_ascii_digit() || c == '.')).next().unwrap_or_default();
     digits.parse().with_context(|| format!("read a rate in:\n{output}"))
 }
@@ -119,4 +122,22 @@ fn librdkafka_sources() -> Result<PathBuf> {
     let manifest =
         package.and_then(|package| package["manifest_path"].as_str()).context("find rdkafka-sys")?;
     Ok(Path::new(manifest).with_file_name("librdkafka"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_counts_only_if_all_records_were_sent() {
+        let said = "% 1000 messages produced (1 bytes), 967 delivered (offset 966, 0 failed) in 9ms: 966 msgs/s and\n\
+                    % 1000 messages produced (1 bytes), 1000 delivered (offset 999, 0 failed) in 9ms: 991 msgs/s and\n\
+                    % Average latency: 502us\n";
+        assert_eq!(rate(said, " msgs/s", "1000 delivered (").unwrap(), 991.0);
+        assert!(rate(said, " msgs/s", "967 delivered (").is_err(), "that was on the way");
+        let said = "2000 records sent, 2016.129032 records/sec (1.97 MB/sec), 63.47 ms avg latency\n";
+        assert_eq!(rate(said, " records/sec", "2000 records sent").unwrap(), 2016.129_032);
+        assert!(rate(said, " records/sec", "000 records sent").is_err());
+        assert!(rate("", " records/sec", "2000 records sent").is_err());
+    }
 }

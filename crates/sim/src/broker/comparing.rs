@@ -30,8 +30,8 @@ pub(super) fn check_same(machine: &Shard, read: &Shard, what: impl Fn() -> Strin
     }
 }
 
-/// Fails if a request took more than there was room for. A rebalance keeps once more what the members had before it, for
-/// its story, and does not ask for that: what is there already bounds it.
+/// Fails if a request took more than there was room for. A rebalance keeps once more what the members had before it,
+/// for its story, and does not ask for that: what is there already bounds it.
 pub(super) fn check_growth(before: Usage, after: Usage, room: Room) -> Result<(), String> {
     let groups = after.groups.saturating_sub(before.groups);
     let bytes = after.bytes.saturating_sub(before.bytes);

@@ -2,6 +2,7 @@
 
 use coordination::error_code::ErrorCode;
 use coordination::group::Effects;
+use coordination::reply::GroupState;
 
 use crate::counts::Counts;
 use crate::disk::{Batches, Split};
@@ -80,7 +81,9 @@ impl Broker {
         live.under_way = 0;
         let durable = live.durable;
         if live.durable == live.emitted {
-            context.checker.see_durable(|group| self.shard_of(group) == shard);
+            let concerned = |group: &str| self.shard_of(group) == shard;
+            let is_empty = |group: &str| self.describe(group).is_some_and(|it| it.state == GroupState::Empty);
+            context.checker.see_durable(concerned, is_empty);
         } else if !live.gathering.is_empty() {
             self.start_flush(context, shard);
         }

@@ -1,8 +1,9 @@
 //! Who may speak for a group, as far as that can be known from outside.
 //!
-//! Whoever was told that it is in a generation, or was named to its leader, is in it until a later generation is given out, it leaves, somebody takes its
-//! name, or it is silent for longer than its session. A restart takes back what was not written: who has left may be
-//! back, and the group may be in the last generation that had an assignment.
+//! Whoever was told that it is in a generation, or was named to its leader, is in it until a later generation is given
+//! out, it leaves, somebody takes its name, or it is silent for longer than its session. A restart takes back what was
+//! not written: who has left may be back, and the group may be in the last generation that had an assignment. That a
+//! group has lost its last member is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Membership {
     /// The lowest generation that a member may still be in.
     floor: i32,
+    /// The same after a restart: the generations before it ended with a group without members, and that is written.
+    durable_floor: i32,
     /// Every generation, and the ids that the broker has answered with it, whether or not that was heard.
     given: BTreeMap<i32, BTreeSet<String>>,
     /// What was given before the group was removed, until that is durable.
@@ -22,7 +25,8 @@ pub(super) struct Membership {
     /// The ids under which each static member was known, in the order in which they were given.
     names: BTreeMap<String, Vec<String>>,
     sessions: BTreeMap<String, Session>,
-    /// Who was in which generation of a group of this name that was removed. What they were told may still be on its way.
+    /// Who was in which generation of a group of this name that was removed. What they were told may still be on its
+    /// way.
     ended: BTreeSet<(i32, String)>,
 }
 
@@ -70,7 +74,8 @@ impl Membership {
         self.given.entry(generation).or_default().insert(member_id.to_owned());
     }
 
-    /// The answer to a join of a generation with assignments has left: whoever had the name before is replaced for good.
+    /// The answer to a join of a generation with assignments has left: whoever had the name before is replaced for
+    /// good.
     pub(super) fn see_replaced(&mut self, member_id: &str, instance_id: Option<&str>) {
         let ids = instance_id.and_then(|instance| self.names.get(instance)).into_iter().flatten();
         self.fenced.extend(ids.take_while(|id| *id != member_id).cloned());
@@ -122,9 +127,12 @@ impl Membership {
         self.ended.contains(&(generation, member_id.to_owned()))
     }
 
-    /// Nothing of the group waits for the disk.
-    pub(super) fn see_durable(&mut self) {
+    /// Nothing of the group waits for the disk. If it `is_empty`, nobody who was ever in it comes back.
+    pub(super) fn see_durable(&mut self, is_empty: bool) {
         self.former.clear();
+        if is_empty && let Some((last, _)) = self.given.last_key_value() {
+            self.durable_floor = self.durable_floor.max(last + 1);
+        }
     }
 
     /// The group was read back. `told` has every generation that was heard of, `assigned` is the last with assignments.
@@ -134,7 +142,7 @@ impl Membership {
         assigned: i32,
         told: impl Iterator<Item = (i32, &'a BTreeSet<String>)>,
     ) {
-        self.floor = assigned;
+        self.floor = assigned.max(self.durable_floor);
         self.gone.clear();
         self.given = std::mem::take(&mut self.former);
         for (generation, ids) in told {
@@ -242,8 +250,25 @@ mod tests {
         let mut undone = group.clone();
         undone.see_restored(0, 0, [].into_iter());
         assert!(undone.check(1, "a").is_ok());
-        group.see_durable();
+        group.see_durable(false);
         group.see_restored(0, 0, [].into_iter());
         assert!(group.check(1, "a").is_err());
+    }
+
+    #[test]
+    fn the_last_one_to_leave_does_not_come_back_once_that_is_written() {
+        let mut group = Membership::default();
+        group.see_given(0, given(1, "a"));
+        group.see_gone("a", "it has left");
+        let told = BTreeSet::from(["a".to_owned()]);
+        let mut rebalancing = group.clone();
+        rebalancing.see_durable(false);
+        rebalancing.see_restored(0, 1, [(1, &told)].into_iter());
+        assert!(rebalancing.check(1, "a").is_ok(), "others were there, and nothing was written");
+        group.see_durable(true);
+        group.see_restored(0, 1, [(1, &told)].into_iter());
+        assert!(group.check(1, "a").is_err());
+        group.see_given(0, given(3, "b"));
+        assert!(group.check(3, "b").is_ok());
     }
 }
