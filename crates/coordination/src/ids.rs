@@ -74,6 +74,8 @@ macro_rules! prefixed_id {
     };
 }
 
+pub(crate) use prefixed_id;
+
 prefixed_id! {
     /// An organisation: the tenant that owns topics and groups. What is stored names it by this id.
     OrgId, "org"

@@ -10,6 +10,7 @@
 pub mod catalog;
 pub mod error_code;
 pub mod group;
+pub mod handoff;
 pub mod ids;
 pub mod limits;
 pub mod op;

@@ -1,0 +1,150 @@
+//! The assigner's decisions, told as scripts: `scenarios/handoff/*.txt`.
+//!
+//! A step is a command, then `----` and what came of it: what was written, and what each consumer was told. Lines that
+//! begin with `#` are comments. `REWRITE=1` writes what came of each step into the files. After each step no partition
+//! is worked on by two consumers, unless the mode is overlap.
+//!
+//! Commands, with their defaults:
+//! - `settings mode=exclusive warming=300000 release=300000 retry=30000 newcomers=2/60000`
+//! - `topic t 10 weight=1 racks=r1,r2`: its partitions, and where the first ones are; `topic t gone`
+//! - `consumers a b session=1 topics= capacity=1 rack= holds=t-0,t-1`: they register, or come back; `forgets a`: its
+//!   stream broke and is back; `dies a`: its lease has ended; `deregister a session=`
+//! - `plan` writes what the leader plans; `dry-run` says why; `wait 1000` lets time pass.
+//! - `ready b t-0 id=1 epoch=2 session=1`, `released a t-0`, `progress b t-0 done=1`: what consumers say; what is left
+//!   out is not said. `cancel t-0 id=1` is an operator's.
+//! - `owners`; `settle` lets all consumers answer and plans until nothing is left to do.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a script that cannot be read fails the test, and where is plain to see"
+)]
+
+mod balance;
+mod stage;
+mod text;
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use stage::Stage;
+use text::Words;
+
+#[test]
+fn scripts_come_out_as_written() {
+    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/handoff");
+    let mut paths: Vec<_> =
+        std::fs::read_dir(scenarios).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    for path in &paths {
+        let script = std::fs::read_to_string(path).unwrap();
+        let outcome = run(&script);
+        if std::env::var_os("REWRITE").is_some() {
+            std::fs::write(path, outcome).unwrap();
+        } else {
+            assert!(outcome == script, "{} came out as\n{outcome}", path.display());
+        }
+    }
+    assert!(!paths.is_empty(), "there are no scripts");
+}
+
+/// The script with what really came of each step.
+fn run(script: &str) -> String {
+    let mut stage = Stage::new();
+    let mut outcome = String::new();
+    for step in script.trim_end().split("\n\n") {
+        let told: Vec<&str> = step.lines().take_while(|line| *line != "----").collect();
+        outcome.push_str(&told.join("\n"));
+        outcome.push('\n');
+        let mut lines = told.into_iter().filter(|line| !line.starts_with('#'));
+        if let Some(command) = lines.next() {
+            outcome.push_str("----\n");
+            outcome.push_str(&stage.step(command));
+        }
+        outcome.push('\n');
+    }
+    format!("{}\n", outcome.trim_end())
+}
+
+/// What happens next in a history. Consumers hear of changes late, and what they say is late, lost or said twice.
+#[derive(Clone, Debug)]
+enum Event {
+    Do(&'static str),
+    Tell(usize),
+    Hear { which: usize, again: bool },
+    Lose(usize),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let deeds = vec![
+        "consumers a",
+        "consumers b",
+        "consumers c",
+        "consumers a session=2",
+        "consumers b session=2 topics=u",
+        "forgets a",
+        "forgets b",
+        "dies a",
+        "dies b",
+        "dies c",
+        "deregister a",
+        "deregister b",
+        "topic t 3",
+        "topic t 5",
+        "topic u 2",
+        "topic u gone",
+        "wait 1000",
+        "wait 40000",
+        "wait 400000",
+        "cancel t-0",
+        "cancel t-3",
+        "settings newcomers=1/50000",
+    ];
+    prop_oneof![
+        4 => prop::sample::select(deeds).prop_map(Event::Do),
+        4 => Just(Event::Do("plan")),
+        6 => (0..3_usize).prop_map(Event::Tell),
+        4 => (0..8_usize, any::<bool>()).prop_map(|(which, again)| Event::Hear { which, again }),
+        1 => (0..8_usize).prop_map(Event::Lose),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// [`Stage::check`] looks after every event for partitions with two owners. When the faults stop, what is desired
+    /// comes true.
+    #[test]
+    fn any_history_keeps_one_owner_and_converges(
+        mode in prop::sample::select(vec!["settings", "settings mode=overlap"]),
+        events in prop::collection::vec(event(), 1..80),
+    ) {
+        let mut stage = Stage::new();
+        stage.step(mode);
+        stage.answers = true;
+        stage.step("topic t 5");
+        for event in events {
+            let out = &mut String::new();
+            match event {
+                Event::Do(command) => stage.run(&Words::of(command), out),
+                Event::Tell(which) => stage.tell(&["a", "b", "c"][which].parse().unwrap(), out),
+                Event::Hear { which, again } => {
+                    if let Some(said) = stage.said.get(which).cloned() {
+                        if !again {
+                            stage.said.remove(which);
+                        }
+                        stage.hear(&said, out);
+                    }
+                }
+                Event::Lose(which) => {
+                    if which < stage.said.len() {
+                        stage.said.remove(which);
+                    }
+                }
+            }
+            stage.check();
+        }
+        stage.settle();
+        stage.check_settled();
+    }
+}
