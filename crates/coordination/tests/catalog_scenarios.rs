@@ -9,9 +9,11 @@
     reason = "a script that cannot be read fails the test, and where is plain to see"
 )]
 
+#[path = "support/scripts.rs"]
+mod scripts;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
 
 use coordination::catalog::{Catalog, Decision, Minted};
 use coordination::ids::{OrgId, TopicId};
@@ -27,20 +29,10 @@ use proptest::prelude::*;
 
 #[test]
 fn scripts_come_out_as_written() {
-    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/catalog");
-    let mut ran = 0;
-    for entry in std::fs::read_dir(scenarios).unwrap() {
-        let path = entry.unwrap().path();
-        let script = std::fs::read_to_string(&path).unwrap();
-        let outcome = run(&script);
-        if std::env::var_os("REWRITE").is_some() {
-            std::fs::write(&path, outcome).unwrap();
-        } else {
-            assert!(outcome == script, "{} came out as\n{outcome}", path.display());
-        }
-        ran += 1;
-    }
-    assert!(ran > 0, "there are no scripts");
+    scripts::come_out_as_written("catalog", || {
+        let mut stage = Stage::new();
+        move |command, input| stage.step(command, input)
+    });
 }
 
 proptest! {
@@ -103,24 +95,6 @@ fn step() -> impl Strategy<Value = (String, String)> {
         Just(said("first-start one", String::new())),
         (0..2).prop_map(move |org| said(&format!("org {org}"), String::new())),
     ]
-}
-
-/// The script with what really came of each step.
-fn run(script: &str) -> String {
-    let mut stage = Stage::new();
-    let mut outcome = String::new();
-    for step in script.trim_end().split("\n\n") {
-        let told: Vec<&str> = step.lines().take_while(|line| *line != "----").collect();
-        outcome.push_str(&told.join("\n"));
-        outcome.push('\n');
-        let mut lines = told.into_iter().filter(|line| !line.starts_with('#'));
-        if let Some(command) = lines.next() {
-            outcome.push_str("----\n");
-            outcome.push_str(&stage.step(command, &lines.collect::<Vec<_>>()));
-        }
-        outcome.push('\n');
-    }
-    format!("{}\n", outcome.trim_end())
 }
 
 struct Stage {

@@ -65,13 +65,9 @@ impl Scenario for Consume {
     }
 
     fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
-        let Self { records, connections, .. } = self;
-        vec![
-            ("size", &mut records.size),
-            ("batch", &mut records.batch),
-            ("partitions", &mut records.partitions),
-            ("connections", connections),
-        ]
+        let mut numbers = self.records.numbers();
+        numbers.push(("connections", &mut self.connections));
+        numbers
     }
 
     fn measure(&self, target: &Target) -> Result<Outcome> {

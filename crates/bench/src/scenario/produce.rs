@@ -95,6 +95,12 @@ impl Compression {
 }
 
 impl Records {
+    /// The numbers that can be swept, by their flags.
+    pub(crate) fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
+        let Self { size, batch, partitions, .. } = self;
+        vec![("size", size), ("batch", batch), ("partitions", partitions)]
+    }
+
     pub(crate) fn settings(&self) -> Vec<Setting> {
         vec![
             Setting::called("size", "record bytes", self.size),
@@ -139,13 +145,9 @@ impl Scenario for Produce {
     }
 
     fn numbers(&mut self) -> Vec<(&'static str, &mut usize)> {
-        let Self { records, connections, .. } = self;
-        vec![
-            ("size", &mut records.size),
-            ("batch", &mut records.batch),
-            ("partitions", &mut records.partitions),
-            ("connections", connections),
-        ]
+        let mut numbers = self.records.numbers();
+        numbers.push(("connections", &mut self.connections));
+        numbers
     }
 
     fn measure(&self, target: &Target) -> Result<Outcome> {

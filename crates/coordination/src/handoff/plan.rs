@@ -101,6 +101,11 @@ impl Decision {
     fn nothing(action: Action, cause: Cause) -> Self {
         Self { writes: Vec::new(), guards: Vec::new(), action, cause }
     }
+
+    /// One write that rests on nothing but what it replaces.
+    fn one(write: Write, action: Action, cause: Cause) -> Self {
+        Self { writes: vec![write], guards: Vec::new(), action, cause }
+    }
 }
 
 impl Planner<'_> {
@@ -270,12 +275,11 @@ impl Planner<'_> {
     ) -> Decision {
         match wanted.filter(|wanted| **wanted != assignment.value.owner) {
             Some(wanted) => self.begin(place, assignment, wanted, cause),
-            None => Decision {
-                writes: vec![self.state.delete(Key::Handoff(place.clone()))],
-                guards: Vec::new(),
-                action: Action::HandoffCancelled { former: handoff.to.clone() },
+            None => Decision::one(
+                self.state.delete(Key::Handoff(place.clone())),
+                Action::HandoffCancelled { former: handoff.to.clone() },
                 cause,
-            },
+            ),
         }
     }
 
@@ -304,12 +308,9 @@ impl Planner<'_> {
         }
         let former = handoff.to.clone();
         let cancelled = Handoff { phase: Phase::Cancelled, phase_since_ms: self.now_ms, ..handoff.clone() };
-        Decision {
-            writes: vec![self.state.put(Entry::Handoff(place.clone(), cancelled))],
-            guards: Vec::new(),
-            action: Action::HandoffCancelled { former },
-            cause: if is_warming { Cause::WarmingTimedOut } else { Cause::ReleaseTimedOut },
-        }
+        let cause = if is_warming { Cause::WarmingTimedOut } else { Cause::ReleaseTimedOut };
+        let write = self.state.put(Entry::Handoff(place.clone(), cancelled));
+        Decision::one(write, Action::HandoffCancelled { former }, cause)
     }
 
     /// In the overlap mode the former owner has yet to let go. Nobody waits for that but the next handoff.
@@ -321,12 +322,8 @@ impl Planner<'_> {
         if !is_over {
             return Decision::nothing(Action::HandoffWaits { to }, Cause::OwnerReleases);
         }
-        Decision {
-            writes: vec![self.state.delete(Key::Handoff(place.clone()))],
-            guards: Vec::new(),
-            action: Action::HandoffCompletes { to },
-            cause: Cause::Balanced,
-        }
+        let write = self.state.delete(Key::Handoff(place.clone()));
+        Decision::one(write, Action::HandoffCompletes { to }, Cause::Balanced)
     }
 
     fn follow_cancelled(

@@ -27,10 +27,10 @@
 )]
 
 mod promises;
+#[path = "../support/scripts.rs"]
+mod scripts;
 mod stage;
 mod text;
-
-use std::path::Path;
 
 use proptest::prelude::*;
 
@@ -38,20 +38,10 @@ use stage::Stage;
 
 #[test]
 fn scripts_come_out_as_written() {
-    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/groups");
-    let mut paths: Vec<_> =
-        std::fs::read_dir(scenarios).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    for path in &paths {
-        let script = std::fs::read_to_string(path).unwrap();
-        let outcome = run(&script);
-        if std::env::var_os("REWRITE").is_some() {
-            std::fs::write(path, outcome).unwrap();
-        } else {
-            assert!(outcome == script, "{} came out as\n{outcome}", path.display());
-        }
-    }
-    assert!(!paths.is_empty(), "there are no scripts");
+    scripts::come_out_as_written("groups", || {
+        let mut stage = Stage::new();
+        move |command, _| stage.step(command)
+    });
 }
 
 proptest! {
@@ -108,22 +98,4 @@ fn step() -> impl Strategy<Value = String> {
         ])
         .prop_map(str::to_owned),
     ]
-}
-
-/// The script with what really came of each step.
-fn run(script: &str) -> String {
-    let mut stage = Stage::new();
-    let mut outcome = String::new();
-    for step in script.trim_end().split("\n\n") {
-        let told: Vec<&str> = step.lines().take_while(|line| *line != "----").collect();
-        outcome.push_str(&told.join("\n"));
-        outcome.push('\n');
-        let mut lines = told.into_iter().filter(|line| !line.starts_with('#'));
-        if let Some(command) = lines.next() {
-            outcome.push_str("----\n");
-            outcome.push_str(&stage.step(command));
-        }
-        outcome.push('\n');
-    }
-    format!("{}\n", outcome.trim_end())
 }

@@ -20,10 +20,10 @@
 )]
 
 mod balance;
+#[path = "../support/scripts.rs"]
+mod scripts;
 mod stage;
 mod text;
-
-use std::path::Path;
 
 use proptest::prelude::*;
 
@@ -32,38 +32,10 @@ use text::Words;
 
 #[test]
 fn scripts_come_out_as_written() {
-    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/handoff");
-    let mut paths: Vec<_> =
-        std::fs::read_dir(scenarios).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    for path in &paths {
-        let script = std::fs::read_to_string(path).unwrap();
-        let outcome = run(&script);
-        if std::env::var_os("REWRITE").is_some() {
-            std::fs::write(path, outcome).unwrap();
-        } else {
-            assert!(outcome == script, "{} came out as\n{outcome}", path.display());
-        }
-    }
-    assert!(!paths.is_empty(), "there are no scripts");
-}
-
-/// The script with what really came of each step.
-fn run(script: &str) -> String {
-    let mut stage = Stage::new();
-    let mut outcome = String::new();
-    for step in script.trim_end().split("\n\n") {
-        let told: Vec<&str> = step.lines().take_while(|line| *line != "----").collect();
-        outcome.push_str(&told.join("\n"));
-        outcome.push('\n');
-        let mut lines = told.into_iter().filter(|line| !line.starts_with('#'));
-        if let Some(command) = lines.next() {
-            outcome.push_str("----\n");
-            outcome.push_str(&stage.step(command));
-        }
-        outcome.push('\n');
-    }
-    format!("{}\n", outcome.trim_end())
+    scripts::come_out_as_written("handoff", || {
+        let mut stage = Stage::new();
+        move |command, _| stage.step(command)
+    });
 }
 
 /// What happens next in a history. Consumers hear of changes late, and what they say is late, lost or said twice.

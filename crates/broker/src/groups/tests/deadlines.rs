@@ -24,6 +24,17 @@ impl Stage {
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
 
+    /// Has a member join a new group and get its assignment; gives its id.
+    async fn alone_in(&self, group: &str) -> String {
+        let join = self.join(group, "");
+        self.write();
+        let member_id = joined(join).await.member_id;
+        let sync = self.sync(group, &member_id, 1);
+        self.write();
+        assert!(synced(sync).await.is_ok());
+        member_id
+    }
+
     fn appends(&self) -> u64 {
         self.store.metrics().appends.load(Ordering::Relaxed)
     }
@@ -33,12 +44,7 @@ impl Stage {
 #[tokio::test(start_paused = true)]
 async fn a_silent_member_is_sent_away_when_its_session_ends() {
     let stage = Stage::loaded().await;
-    let join = stage.join("billing", "");
-    stage.write();
-    let member = joined(join).await.member_id;
-    let sync = stage.sync("billing", &member, 1);
-    stage.write();
-    assert!(synced(sync).await.is_ok());
+    let member = stage.alone_in("billing").await;
     for _ in 0..3 {
         tokio::time::sleep(Duration::from_secs(20)).await;
         assert_eq!(stage.heartbeat("billing", &member, 1), None, "twenty seconds are not thirty");
@@ -58,12 +64,7 @@ async fn a_silent_member_is_sent_away_when_its_session_ends() {
 #[tokio::test(start_paused = true)]
 async fn the_session_of_a_member_that_has_left_ends_nothing() {
     let stage = Stage::loaded().await;
-    let join = stage.join("billing", "");
-    stage.write();
-    let member_id = joined(join).await.member_id;
-    let sync = stage.sync("billing", &member_id, 1);
-    stage.write();
-    assert!(synced(sync).await.is_ok());
+    let member_id = stage.alone_in("billing").await;
     let leaving = op::LeavingMember { member_id, instance_id: None, reason: None };
     let leave = op::LeaveGroup { group: "billing".to_owned(), members: vec![leaving] };
     let leave = stage.groups.leave(&stage.carrier(), &leave);
@@ -99,12 +100,7 @@ async fn offsets_that_nobody_uses_expire() {
 #[tokio::test(start_paused = true)]
 async fn a_deadline_whose_write_failed_comes_again() {
     let stage = Stage::loaded().await;
-    let join = stage.join("billing", "");
-    stage.write();
-    let member = joined(join).await.member_id;
-    let sync = stage.sync("billing", &member, 1);
-    stage.write();
-    assert!(synced(sync).await.is_ok());
+    let member = stage.alone_in("billing").await;
     tokio::time::sleep(Duration::from_secs(31)).await;
     assert_eq!(stage.heartbeat("billing", &member, 1), Some(ErrorCode::UnknownMemberId));
     stage.fail_the_next_sync();
