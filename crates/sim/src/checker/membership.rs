@@ -18,6 +18,9 @@ pub(super) struct Membership {
     given: BTreeMap<i32, BTreeSet<String>>,
     /// What was given before the group was removed, until that is durable.
     former: BTreeMap<i32, BTreeSet<String>>,
+    /// What was given before the group was removed, if a crash may have undone that. It may as well have happened, and
+    /// then the next group of this name counts from the beginning.
+    doubtful: BTreeMap<i32, BTreeSet<String>>,
     /// Who is not in the group any more, and why.
     gone: BTreeMap<String, &'static str>,
     /// Who was replaced under its name, which is written down.
@@ -115,7 +118,10 @@ impl Membership {
 
     /// The group is removed, which a crash may still undo.
     pub(super) fn see_removed(&mut self) {
-        let Self { given, mut ended, .. } = std::mem::take(self);
+        let Self { mut given, doubtful, mut ended, .. } = std::mem::take(self);
+        for (generation, ids) in doubtful {
+            given.entry(generation).or_default().extend(ids);
+        }
         ended.extend(
             given.iter().flat_map(|(generation, ids)| ids.iter().map(|id| (*generation, id.clone()))),
         );
@@ -144,7 +150,10 @@ impl Membership {
     ) {
         self.floor = assigned.max(self.durable_floor);
         self.gone.clear();
-        self.given = std::mem::take(&mut self.former);
+        self.given.clear();
+        for (generation, ids) in std::mem::take(&mut self.former) {
+            self.doubtful.entry(generation).or_default().extend(ids);
+        }
         for (generation, ids) in told {
             self.given.entry(generation).or_default().extend(ids.iter().cloned());
         }
@@ -158,7 +167,10 @@ impl Membership {
         if generation < self.floor {
             return Err(format!("although generation {} was given out", self.floor));
         }
-        if !self.given.get(&generation).is_some_and(|ids| ids.contains(member_id)) {
+        let is_in = |given: &BTreeMap<i32, BTreeSet<String>>| {
+            given.get(&generation).is_some_and(|ids| ids.contains(member_id))
+        };
+        if !is_in(&self.given) && !is_in(&self.doubtful) {
             return Err("although nobody was told that it is in it".to_owned());
         }
         if let Some(why) = self.gone.get(member_id) {
@@ -253,6 +265,21 @@ mod tests {
         group.see_durable(false);
         group.see_restored(0, 0, [].into_iter());
         assert!(group.check(1, "a").is_err());
+    }
+
+    #[test]
+    fn a_group_whose_removal_was_refused_but_happened_is_followed_by_one_that_counts_anew() {
+        let mut group = Membership::default();
+        group.see_given(0, given(1, "a"));
+        group.see_removed();
+        group.see_restored(0, 0, [].into_iter());
+        group.see_durable(true);
+        group.see_given(0, given(1, "b"));
+        let told = BTreeSet::from(["b".to_owned()]);
+        group.see_restored(0, 0, [(1, &told)].into_iter());
+        assert!(group.check(1, "b").is_ok());
+        group.see_removed();
+        assert!(group.has_ended(1, "a") && group.has_ended(1, "b"));
     }
 
     #[test]
