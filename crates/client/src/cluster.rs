@@ -8,6 +8,7 @@ use wire::{ApiKey, RequestMessage};
 
 use crate::connection::Connection;
 use crate::error::{ClientError, accepted};
+use crate::security::{Prepared, Security};
 
 /// How a client behaves.
 #[derive(Debug, Clone)]
@@ -16,11 +17,14 @@ pub struct Options {
     pub client_id: String,
     /// How long a connection or an answer may take.
     pub patience: Duration,
+    /// Whom it trusts and how it says who it is, on every connection.
+    pub security: Security,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { client_id: "kohort".to_owned(), patience: Duration::from_secs(15) }
+        let security = Security::default();
+        Self { client_id: "kohort".to_owned(), patience: Duration::from_secs(15), security }
     }
 }
 
@@ -28,6 +32,7 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Client {
     pub(crate) options: Options,
+    security: Prepared,
     /// The broker that was reached first; it answers whatever any broker can.
     any: Connection,
     /// Connections to brokers that lead partitions, by node.
@@ -37,10 +42,11 @@ pub struct Client {
 impl Client {
     /// Reaches the first of `bootstrap` that answers; the error is that of the last one tried.
     pub async fn connect(bootstrap: &[String], options: Options) -> Result<Self, ClientError> {
+        let security = options.security.prepare()?;
         let mut last = ClientError::Address { address: bootstrap.join(",") };
         for address in bootstrap {
-            match Connection::connect(address, &options.client_id, options.patience).await {
-                Ok(any) => return Ok(Self { options, any, nodes: BTreeMap::new() }),
+            match Connection::open(address, &options, &security).await {
+                Ok(any) => return Ok(Self { options, security, any, nodes: BTreeMap::new() }),
                 Err(error) => last = error,
             }
         }
@@ -55,7 +61,15 @@ impl Client {
 
     /// Asks any broker.
     pub async fn call<R: RequestMessage>(&mut self, request: &R) -> Result<R::Response, ClientError> {
-        self.any.call(request).await
+        self.any().await?.call(request).await
+    }
+
+    /// The connection to any broker. One whose time is over is made anew: the broker would close it.
+    async fn any(&mut self) -> Result<&mut Connection, ClientError> {
+        if self.any.is_over() {
+            self.any = Connection::open(self.any.address(), &self.options, &self.security).await?;
+        }
+        Ok(&mut self.any)
     }
 
     /// The cluster's brokers and topics as it tells them: all topics, or those named.
@@ -66,7 +80,7 @@ impl Client {
             names.iter().map(named).collect()
         });
         let request = MetadataRequest { topics, allow_auto_topic_creation: false, ..Default::default() };
-        let response = self.any.call(&request).await?;
+        let response = self.call(&request).await?;
         accepted(response.error_code, None)?;
         Ok(response)
     }
@@ -108,9 +122,10 @@ impl Client {
         // A single broker is the one already connected. Its advertised address may be of no use here: behind a
         // forwarded port only the dialled one is.
         if metadata.brokers.len() <= 1 {
-            return Ok(&mut self.any);
+            return self.any().await;
         }
-        if !self.nodes.get(&node).is_some_and(Connection::is_usable) {
+        let is_good = |connection: &Connection| connection.is_usable() && !connection.is_over();
+        if !self.nodes.get(&node).is_some_and(is_good) {
             let broker = metadata
                 .brokers
                 .iter()
@@ -119,8 +134,7 @@ impl Client {
             let host =
                 if broker.host.contains(':') { format!("[{}]", broker.host) } else { broker.host.clone() };
             let address = format!("{host}:{}", broker.port);
-            let connection =
-                Connection::connect(&address, &self.options.client_id, self.options.patience).await?;
+            let connection = Connection::open(&address, &self.options, &self.security).await?;
             self.nodes.insert(node, connection);
         }
         Ok(self.nodes.get_mut(&node).expect("it was there or has just been put there"))

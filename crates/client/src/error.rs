@@ -4,6 +4,8 @@ use std::io;
 
 use coordination::error_code::ErrorCode;
 
+use crate::security::Mechanism;
+
 /// Why a request got no good answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -41,12 +43,42 @@ pub enum ClientError {
         /// What the system said.
         source: io::Error,
     },
-    /// What came back cannot be an answer: probably no Kafka listens there, or it speaks TLS.
+    /// What came back cannot be an answer: probably no Kafka listens there.
     #[error("{address} does not answer like a Kafka broker ({problem}); is it a plain Kafka listener?")]
     NotKafka {
         /// The address.
         address: String,
         /// What is wrong with the answer.
+        problem: String,
+    },
+    /// The security settings contradict themselves or cannot be read. Nothing was dialled.
+    #[error("{problem}")]
+    Security {
+        /// What is wrong with them.
+        problem: String,
+    },
+    /// The listener speaks TLS and we did not.
+    #[error("{address} speaks TLS; give the CA that signed its certificate")]
+    WantsTls {
+        /// The address.
+        address: String,
+    },
+    /// TLS did not come about, or broke.
+    #[error("TLS with {address} failed: {problem}")]
+    Tls {
+        /// The address.
+        address: String,
+        /// What is wrong, and what to do about it.
+        problem: String,
+    },
+    /// The broker was not convinced of who we are, or we were not of who it is.
+    #[error("{address} did not authenticate us with {mechanism}: {problem}")]
+    Authentication {
+        /// The broker.
+        address: String,
+        /// How we tried.
+        mechanism: Mechanism,
+        /// What is wrong, and what to do about it.
         problem: String,
     },
     /// The broker is too old or too new for this request.
@@ -84,10 +116,21 @@ pub enum ClientError {
 impl ClientError {
     /// Whether the broker was never reached, or lost.
     pub fn is_unreachable(&self) -> bool {
-        matches!(
-            self,
-            Self::Connect { .. } | Self::TimedOut { .. } | Self::Broken { .. } | Self::NotKafka { .. }
-        )
+        match self {
+            Self::Connect { .. }
+            | Self::TimedOut { .. }
+            | Self::Broken { .. }
+            | Self::NotKafka { .. }
+            | Self::WantsTls { .. }
+            | Self::Tls { .. } => true,
+            Self::Address { .. }
+            | Self::Security { .. }
+            | Self::Authentication { .. }
+            | Self::Unsupported { .. }
+            | Self::TooOld { .. }
+            | Self::Unanswered { .. }
+            | Self::Refused { .. } => false,
+        }
     }
 
     /// Kafka's error, if the broker answered with one that we know.

@@ -3,7 +3,8 @@
 //! A [`Client`] is given a few addresses, finds the cluster behind them and asks one thing at a time: topics,
 //! settings, offsets, groups, and plain produce and fetch. A [`Connection`] is one socket on which any request of
 //! `wire` can be sent. Neither batches nor balances, and what is asked again is only what a coordinator that loads
-//! or moves has not answered; what needs more uses a real client.
+//! or moves has not answered; what needs more uses a real client. With a [`Security`] all connections speak TLS, say
+//! who they are, or both.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), client::ClientError> {
@@ -20,6 +21,9 @@ mod error;
 mod group_offsets;
 mod groups;
 mod records;
+mod sasl;
+mod security;
+mod tls;
 mod topics;
 
 pub use cluster::{Client, Options};
@@ -29,4 +33,5 @@ pub use error::ClientError;
 pub use group_offsets::{CommittedOffset, TopicPartition};
 pub use groups::{Coordinator, GroupDescription, GroupListing, GroupMember, Leaver};
 pub use records::{Fetched, Produced};
+pub use security::{Identity, Mechanism, Password, Sasl, Security, Tls, UnknownMechanism};
 pub use topics::{EARLIEST, LATEST, NewTopic, Partition, Topic};

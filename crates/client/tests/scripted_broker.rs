@@ -178,7 +178,9 @@ async fn the_first_address_that_answers_is_used() {
 #[tokio::test]
 async fn what_is_no_broker_is_told_so() {
     // The first would be an answer of 1.2 GB.
-    for bytes in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], b"\xff\xff\xff\xff", b"\0\0\0\x02ab"] {
+    for bytes in
+        [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], b"\xff\xff\xff\xff", b"\0\0\0\x02ab", b"\0\x10\0\x01"]
+    {
         let address = stranger(bytes).await;
         let error = Connection::connect(&address, "test", PATIENCE).await.unwrap_err();
         assert!(matches!(error, ClientError::NotKafka { .. }), "{bytes:?}: {error}");

@@ -15,12 +15,28 @@ use crate::{jars, ports};
 /// How long a broker may take until it listens; a cold JVM on a busy machine of two cores takes a while.
 const READY_WITHIN: Duration = Duration::from_secs(90);
 
+/// How many listeners beside its own a broker can be given.
+const MOST_LISTENERS: usize = 8;
+
+/// What a broker is started with beside, or instead of, the defaults.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Setup<'a> {
+    /// Settings, by name.
+    pub properties: &'a [(&'a str, &'a str)],
+    /// Further listeners on free ports: the name of each, and its security protocol.
+    pub listeners: &'a [(&'a str, &'a str)],
+    /// Users with SCRAM credentials, as the storage tool takes them: `SCRAM-SHA-256=[name=ann,password=secret]`.
+    pub scram_users: &'a [&'a str],
+}
+
 /// One node of Kafka (KRaft, defaults, replication factors of 1) on a free port, with its data in a temporary
 /// directory. Dropping it kills the process and removes the data.
 #[derive(Debug)]
 pub struct Kafka {
     child: Child,
     bootstrap: SocketAddr,
+    /// The listeners beside that one.
+    listeners: Vec<(String, SocketAddr)>,
     directory: TempDir,
     ready_after: Duration,
 }
@@ -33,17 +49,31 @@ impl Kafka {
 
     /// Starts a broker with `properties` beside, or instead of, the defaults, and waits until it listens.
     pub fn start_with(properties: &[(&str, &str)]) -> Result<Self> {
+        Self::start_as(&Setup { properties, ..Setup::default() })
+    }
+
+    /// Starts a broker as `setup` says, and waits until it listens.
+    pub fn start_as(setup: &Setup<'_>) -> Result<Self> {
         let jars = jars::fetch()?;
         let directory =
             tempfile::Builder::new().prefix("kafka-").tempdir().context("create Kafka's directory")?;
-        let [bootstrap, controller] = ports::free_ports()?;
+        let [bootstrap, controller, free @ ..] = ports::free_ports::<{ 2 + MOST_LISTENERS }>()?;
+        if setup.listeners.len() > MOST_LISTENERS {
+            bail!("a broker is given at most {MOST_LISTENERS} listeners");
+        }
+        let listeners: Vec<_> =
+            setup.listeners.iter().zip(free).map(|((name, _), port)| ((*name).to_owned(), port)).collect();
         let config = directory.path().join("server.properties");
-        fs::write(&config, server_properties(bootstrap, controller, directory.path(), properties))
-            .context("write server.properties")?;
-        format_storage(&jars, &config)?;
+        let mut text = server_properties(bootstrap, controller, directory.path());
+        text.push_str(&listener_properties(bootstrap, controller, setup, &listeners));
+        for (name, value) in setup.properties {
+            text.push_str(&format!("{name}={value}\n"));
+        }
+        fs::write(&config, text).context("write server.properties")?;
+        format_storage(&jars, &config, setup.scram_users)?;
         let started = Instant::now();
         let child = launch(&jars, directory.path())?;
-        let mut kafka = Self { child, bootstrap, directory, ready_after: Duration::ZERO };
+        let mut kafka = Self { child, bootstrap, listeners, directory, ready_after: Duration::ZERO };
         kafka.wait_until_ready()?;
         kafka.ready_after = started.elapsed();
         Ok(kafka)
@@ -84,6 +114,15 @@ impl Kafka {
     /// The address that clients begin with, as `host:port`.
     pub fn bootstrap(&self) -> String {
         self.bootstrap.to_string()
+    }
+
+    /// The address of one of the further listeners, as `host:port`.
+    ///
+    /// # Panics
+    /// If it was started without one of that name.
+    pub fn listener(&self, name: &str) -> String {
+        let found = self.listeners.iter().find(|(known, _)| known == name);
+        found.unwrap_or_else(|| panic!("there is no listener {name}")).1.to_string()
     }
 
     /// The process id, for those who measure it.
@@ -143,26 +182,26 @@ fn server_command(jars: &Path, directory: &Path) -> Command {
     command
 }
 
-fn format_storage(jars: &Path, config: &Path) -> Result<()> {
-    let output = jars::java(jars, "-Xmx256m")
+fn format_storage(jars: &Path, config: &Path, scram_users: &[&str]) -> Result<()> {
+    let mut command = jars::java(jars, "-Xmx256m");
+    // Java reads its arguments as the locale says; passwords may be more than ASCII.
+    command.env("LC_ALL", "C.UTF-8");
+    command
         .args(["kafka.tools.StorageTool", "format", "--cluster-id", "a29ob3J0LXBlZXItMDAwMQ", "--config"])
         .arg(config)
-        .stdin(Stdio::null())
-        .output()
-        .context("run Kafka's storage tool (cargo xtask setup installs a JDK)")?;
+        .stdin(Stdio::null());
+    for user in scram_users {
+        command.args(["--add-scram", user]);
+    }
+    let output = command.output().context("run Kafka's storage tool (cargo xtask setup installs a JDK)")?;
     if !output.status.success() {
         bail!("Kafka's storage tool failed: {}", String::from_utf8_lossy(&output.stderr));
     }
     Ok(())
 }
 
-fn server_properties(
-    bootstrap: SocketAddr,
-    controller: SocketAddr,
-    directory: &Path,
-    overrides: &[(&str, &str)],
-) -> String {
-    let mut text = format!(
+fn server_properties(bootstrap: SocketAddr, controller: SocketAddr, directory: &Path) -> String {
+    format!(
         "process.roles=broker,controller\n\
          node.id=1\n\
          controller.quorum.voters=1@{controller}\n\
@@ -177,9 +216,26 @@ fn server_properties(
          share.coordinator.state.topic.replication.factor=1\n\
          share.coordinator.state.topic.min.isr=1\n",
         directory.join("data").display(),
-    );
-    for (name, value) in overrides {
-        text.push_str(&format!("{name}={value}\n"));
+    )
+}
+
+/// The listeners again, with those of the setup; of two lines with one name Java takes the later.
+fn listener_properties(
+    bootstrap: SocketAddr,
+    controller: SocketAddr,
+    setup: &Setup<'_>,
+    listeners: &[(String, SocketAddr)],
+) -> String {
+    if listeners.is_empty() {
+        return String::new();
     }
-    text
+    let advertised: String = listeners.iter().map(|(name, address)| format!(",{name}://{address}")).collect();
+    let protocols: String =
+        setup.listeners.iter().map(|(name, protocol)| format!(",{name}:{protocol}")).collect();
+    format!(
+        "listeners=PLAINTEXT://{bootstrap},CONTROLLER://{controller}{advertised}\n\
+         advertised.listeners=PLAINTEXT://{bootstrap}{advertised}\n\
+         listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT{protocols}\n\
+         inter.broker.listener.name=PLAINTEXT\n"
+    )
 }

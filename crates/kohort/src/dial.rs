@@ -11,7 +11,11 @@ use crate::output::plain;
 
 /// Connects to the broker that the flags name.
 pub(crate) async fn connect(args: &ClientArgs) -> anyhow::Result<Client> {
-    let options = Options { client_id: "kohort-cli".to_owned(), patience: Duration::from_secs(args.timeout) };
+    let options = Options {
+        client_id: "kohort-cli".to_owned(),
+        patience: Duration::from_secs(args.timeout),
+        ..Options::default()
+    };
     Client::connect(&args.bootstrap, options).await.map_err(failure)
 }
 
@@ -32,7 +36,7 @@ pub(crate) fn kind(error: &ClientError) -> Kind {
             | ErrorCode::UnknownMemberId,
         ) => Kind::Absent,
         _ if error.is_unreachable() => Kind::Unreachable,
-        _ if matches!(error, ClientError::Address { .. }) => Kind::Usage,
+        _ if matches!(error, ClientError::Address { .. } | ClientError::Security { .. }) => Kind::Usage,
         _ => Kind::Failed,
     }
 }

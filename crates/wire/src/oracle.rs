@@ -109,6 +109,10 @@ messages! {
     delete_groups_response: delete_groups::DeleteGroupsResponse, theirs::DeleteGroupsResponse;
     offset_delete_request: offset_delete::OffsetDeleteRequest, theirs::OffsetDeleteRequest;
     offset_delete_response: offset_delete::OffsetDeleteResponse, theirs::OffsetDeleteResponse;
+    sasl_handshake_request: sasl_handshake::SaslHandshakeRequest, theirs::SaslHandshakeRequest;
+    sasl_handshake_response: sasl_handshake::SaslHandshakeResponse, theirs::SaslHandshakeResponse;
+    sasl_authenticate_request: sasl_authenticate::SaslAuthenticateRequest, theirs::SaslAuthenticateRequest;
+    sasl_authenticate_response: sasl_authenticate::SaslAuthenticateResponse, theirs::SaslAuthenticateResponse;
 }
 
 /// Versions of Kafka 4.3 that the other implementation does not know yet.

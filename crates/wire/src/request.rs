@@ -216,6 +216,9 @@ fn decode_body(
         ApiKey::DescribeTopicPartitions => {
             describe_topic_partitions::DescribeTopicPartitionsRequest::decode_from(reader, version)?.into_op()
         }
+        ApiKey::SaslHandshake | ApiKey::SaslAuthenticate => {
+            return Err(DecodeError::UnknownApi { key: api.number() });
+        }
     };
     Ok(Body::Op(op))
 }

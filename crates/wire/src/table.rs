@@ -1,6 +1,7 @@
 //! The one table of APIs: number, versions, flexibility and the messages of each.
 //!
-//! ApiVersions is answered from it, requests are accepted by it, and the tests go through it.
+//! ApiVersions is answered from it, requests are accepted by it, and the tests go through it. The few APIs that we
+//! only ask others for stand below those that we offer.
 
 use std::ops::RangeInclusive;
 
@@ -17,8 +18,12 @@ macro_rules! table {
         $name:ident = $key:literal, $first:literal ..= $last:literal,
         advertised $advertised:literal, flexible $flexible:literal,
         $module:ident: $request:ident => $response:ident;
-    )*) => {
-        /// An API that we offer.
+    )* {$(
+        $foreign:ident = $foreign_key:literal, $foreign_first:literal ..= $foreign_last:literal,
+        flexible $foreign_flexible:literal,
+        $foreign_module:ident: $foreign_request:ident => $foreign_response:ident;
+    )*}) => {
+        /// An API that we offer, or that we ask others for.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(i16)]
         pub enum ApiKey {
@@ -26,10 +31,17 @@ macro_rules! table {
                 #[doc = concat!("Versions ", stringify!($first), " to ", stringify!($last), ".")]
                 $name = $key,
             )*
+            $(
+                #[doc = concat!(
+                    "Versions ", stringify!($foreign_first), " to ", stringify!($foreign_last),
+                    "; asked by our client, not offered.",
+                )]
+                $foreign = $foreign_key,
+            )*
         }
 
         impl ApiKey {
-            /// All of them, by number.
+            /// All that we offer, by number.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
             /// The API with this number, if we offer it.
@@ -45,6 +57,7 @@ macro_rules! table {
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)*
+                    $(Self::$foreign => stringify!($foreign),)*
                 }
             }
 
@@ -53,6 +66,7 @@ macro_rules! table {
             pub const fn versions(self) -> RangeInclusive<i16> {
                 match self {
                     $(Self::$name => $first..=$last,)*
+                    $(Self::$foreign => $foreign_first..=$foreign_last,)*
                 }
             }
 
@@ -61,6 +75,7 @@ macro_rules! table {
             pub const fn advertised(self) -> RangeInclusive<i16> {
                 match self {
                     $(Self::$name => $advertised..=$last,)*
+                    $(Self::$foreign => $foreign_first..=$foreign_last,)*
                 }
             }
 
@@ -69,6 +84,7 @@ macro_rules! table {
             pub const fn is_flexible(self, version: i16) -> bool {
                 match self {
                     $(Self::$name => version >= $flexible,)*
+                    $(Self::$foreign => version >= $foreign_flexible,)*
                 }
             }
         }
@@ -89,7 +105,23 @@ macro_rules! table {
             }
         )*
 
-        /// The body of any request.
+        $(
+            impl Message for api::$foreign_module::$foreign_request {
+                const API: ApiKey = ApiKey::$foreign;
+                const NAME: &'static str = stringify!($foreign_request);
+            }
+
+            impl RequestMessage for api::$foreign_module::$foreign_request {
+                type Response = api::$foreign_module::$foreign_response;
+            }
+
+            impl Message for api::$foreign_module::$foreign_response {
+                const API: ApiKey = ApiKey::$foreign;
+                const NAME: &'static str = stringify!($foreign_response);
+            }
+        )*
+
+        /// The body of any request that we offer to answer.
         #[derive(Clone, Debug, PartialEq)]
         #[expect(missing_docs, reason = "each variant is named for its API")]
         pub enum AnyRequest {
@@ -101,6 +133,7 @@ macro_rules! table {
             pub fn decode(api: ApiKey, version: i16, body: Bytes) -> Result<Self, DecodeError> {
                 match api {
                     $(ApiKey::$name => api::$module::$request::decode(body, version).map(Self::$name),)*
+                    $(ApiKey::$foreign)|* => Err(DecodeError::UnknownApi { key: api.number() }),
                 }
             }
 
@@ -119,7 +152,7 @@ macro_rules! table {
             }
         }
 
-        /// The body of any response.
+        /// The body of any response that we offer to give.
         #[derive(Clone, Debug, PartialEq)]
         #[expect(missing_docs, reason = "each variant is named for its API")]
         pub enum AnyResponse {
@@ -131,6 +164,7 @@ macro_rules! table {
             pub fn decode(api: ApiKey, version: i16, body: Bytes) -> Result<Self, DecodeError> {
                 match api {
                     $(ApiKey::$name => api::$module::$response::decode(body, version).map(Self::$name),)*
+                    $(ApiKey::$foreign)|* => Err(DecodeError::UnknownApi { key: api.number() }),
                 }
             }
 
@@ -213,6 +247,13 @@ table! {
         describe_cluster: DescribeClusterRequest => DescribeClusterResponse;
     DescribeTopicPartitions = 75, 0..=0, advertised 0, flexible 0,
         describe_topic_partitions: DescribeTopicPartitionsRequest => DescribeTopicPartitionsResponse;
+
+    // Asked of others by our client, and not offered.
+    {
+        SaslHandshake = 17, 0..=1, flexible 2, sasl_handshake: SaslHandshakeRequest => SaslHandshakeResponse;
+        SaslAuthenticate = 36, 0..=2, flexible 2,
+            sasl_authenticate: SaslAuthenticateRequest => SaslAuthenticateResponse;
+    }
 }
 
 impl ApiKey {
@@ -248,5 +289,16 @@ mod tests {
             assert_eq!(api.advertised().end(), api.versions().end());
         }
         assert_eq!(ApiKey::from_number(4), None);
+    }
+
+    #[test]
+    fn what_is_asked_of_others_only_is_not_offered() {
+        for api in [ApiKey::SaslHandshake, ApiKey::SaslAuthenticate] {
+            assert!(!ApiKey::ALL.contains(&api));
+            assert_eq!(ApiKey::from_number(api.number()), None);
+            let unknown = DecodeError::UnknownApi { key: api.number() };
+            assert_eq!(AnyRequest::decode(api, 1, Bytes::new()), Err(unknown));
+            assert_eq!(AnyResponse::decode(api, 1, Bytes::new()), Err(unknown));
+        }
     }
 }

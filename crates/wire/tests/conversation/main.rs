@@ -113,6 +113,7 @@ fn default_request(api: ApiKey) -> AnyRequest {
         ApiKey::ListGroups => list_groups::ListGroupsRequest::default().into(),
         ApiKey::DeleteGroups => delete_groups::DeleteGroupsRequest::default().into(),
         ApiKey::OffsetDelete => offset_delete::OffsetDeleteRequest::default().into(),
+        ApiKey::SaslHandshake | ApiKey::SaslAuthenticate => panic!("{api:?} is not offered"),
     }
 }
 
@@ -169,6 +170,9 @@ fn unknown_apis_and_versions_are_errors() {
         decode_request(frame.into())
     };
     assert_eq!(frame(4, 0), Err(DecodeError::UnknownApi { key: 4 }));
+    for key in [17, 36] {
+        assert_eq!(frame(key, 1), Err(DecodeError::UnknownApi { key }), "SASL is not offered");
+    }
     assert_eq!(frame(3, 14), Err(DecodeError::UnsupportedVersion { api: "Metadata", version: 14 }));
     assert_eq!(frame(3, -1), Err(DecodeError::UnsupportedVersion { api: "Metadata", version: -1 }));
     assert_eq!(frame(0, 2), Err(DecodeError::UnsupportedVersion { api: "Produce", version: 2 }));
