@@ -1,7 +1,9 @@
 //! Free ports and waiting for a server.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,6 +24,29 @@ pub fn free_ports<const N: usize>() -> Result<[SocketAddr; N]> {
     }
     Ok(addresses)
 }
+
+/// The same, for servers that are killed and come back: from below the range out of which the kernel takes ports for
+/// outgoing connections, one of which would otherwise sooner or later sit on the port of a server that is away.
+pub fn lasting_ports<const N: usize>() -> Result<[SocketAddr; N]> {
+    let mut addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];
+    let mut listeners = Vec::with_capacity(N);
+    for _ in 0..100 * N {
+        // Keyed anew each time, so this is a random number.
+        let random = RandomState::new().hash_one(N) % u64::from(LASTING.end - LASTING.start);
+        let port = LASTING.start + u16::try_from(random).context("a port is small")?;
+        if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            addresses[listeners.len()].set_port(port);
+            listeners.push(listener);
+            if listeners.len() == N {
+                return Ok(addresses);
+            }
+        }
+    }
+    bail!("find a free port between {} and {}", LASTING.start, LASTING.end)
+}
+
+/// Linux begins outgoing connections at 32768.
+const LASTING: Range<u16> = 16384..32768;
 
 /// Waits until a broker at `address` answers; fails when `child` ends first or time runs out.
 ///

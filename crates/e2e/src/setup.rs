@@ -27,11 +27,12 @@ pub struct Step {
 }
 
 /// All steps, in the order in which they build on each other.
-pub const STEPS: [Step; 5] = [
+pub const STEPS: [Step; 6] = [
     Step { name: "packages of the distribution", run: distribution_packages },
     Step { name: "Python clients", run: python_clients },
     Step { name: "kafkajs", run: kafkajs },
     Step { name: "Go clients", run: go_clients },
+    Step { name: "etcd", run: etcd },
     Step { name: "Apache Kafka and its Java client", run: java_client },
 ];
 
@@ -152,6 +153,19 @@ fn go_clients(say: Say<'_>) -> Result<bool> {
         let mut command = Command::new(go);
         command.args(["build", "-o"]).arg(bin.join(""));
         command.args(["./franz", "./franz-member", "./sarama", "./sarama-member"]);
+        run(say, command.current_dir(&sources).env("GOTOOLCHAIN", "local"))
+    })
+}
+
+fn etcd(say: Say<'_>) -> Result<bool> {
+    let sources = checkout::clients().join("etcd");
+    let directory = checkout::tools().join("etcd");
+    let inputs = ["go.mod", "go.sum"].map(|name| sources.join(name));
+    once(&directory, &inputs, || {
+        let go = go(say, &sources)?;
+        let mut command = Command::new(go);
+        command.args(["build", "-trimpath", "-o"]).arg(directory.join("etcd"));
+        command.arg("go.etcd.io/etcd/server/v3");
         run(say, command.current_dir(&sources).env("GOTOOLCHAIN", "local"))
     })
 }
