@@ -52,3 +52,33 @@ pub const SLUG_MAX: usize = 100;
 
 /// How many groups may have settings of their own. They need not exist, so that a loop could name any number.
 pub const GROUP_CONFIGS_MAX: usize = 100_000;
+
+/// How many fenced processes of one consumer's name are known one by one. A process that crashes at its start and is
+/// started anew at once comes to a few within a lease; what is beyond is waited for by the clock.
+pub const PREDECESSORS_MAX: usize = 16;
+
+/// How many fenced processes of one consumer's name are refused when they come back. One that was fenced longer ago than
+/// so many others is not expected any more.
+pub const FENCED_MAX: usize = 16;
+
+/// The greatest capacity of a consumer and the greatest weight of a partition: within it, loads compare exactly. What
+/// is greater counts as this.
+pub const WEIGHT_MAX: u32 = 10_000;
+
+/// How many topics one consumer may name; who works on more names none and gets all.
+pub const TOPICS_PER_CONSUMER_MAX: usize = 1_000;
+
+/// How many labels a consumer may have: people read them.
+pub const LABELS_MAX: usize = 64;
+
+/// The longest name and the longest value of a label, in bytes.
+pub const LABEL_LENGTH_MAX: usize = 1_024;
+
+/// The longest name of a rack, in bytes, as long as any other name.
+pub const RACK_LENGTH_MAX: usize = 249;
+
+/// How many partitions a consumer may say it is warm for: all of a large group.
+pub const HOLDS_MAX: usize = 10_000;
+
+/// How many bytes one value in etcd may have. Requests to etcd may have a half more, and carry other things beside.
+pub const VALUE_BYTES_MAX: usize = 1 << 20;

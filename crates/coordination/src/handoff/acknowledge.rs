@@ -6,14 +6,15 @@ use super::plan::fits;
 use super::state::{State, Step, Write};
 use super::value::{Assignment, Entry, Handoff, Mode, Phase, Progress};
 
-/// Who says something about which handoff. Clients of the original contract know no sessions, ids and epochs; what they
-/// do not say is not checked.
+/// Who says something about which handoff. Clients of the original contract know no ids and epochs; what they do not say
+/// is not checked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ack {
     /// Who says it.
     pub caller: ConsumerName,
-    /// Which process of that name says it.
-    pub session: Option<SessionId>,
+    /// Which process of that name says it; [`SessionId::NIL`] if it knows no sessions, and then it speaks for nobody who
+    /// has one.
+    pub session: SessionId,
     /// Which partition it is about.
     pub partition: TopicPartition,
     /// Which handoff it is about.
@@ -34,6 +35,13 @@ pub enum Refusal {
     /// Another process has registered under the caller's name. The caller has to stop.
     #[error("another process has registered as {consumer}; this one has to stop")]
     Fenced {
+        /// The caller.
+        consumer: ConsumerName,
+    },
+    /// Another process that was registered under the caller's name may still work. The caller has not been told to let
+    /// go, and cannot speak for the other.
+    #[error("a former process of {consumer} may still be at work")]
+    PredecessorWorks {
         /// The caller.
         consumer: ConsumerName,
     },
@@ -99,6 +107,14 @@ pub enum Refusal {
         /// The handoff.
         handoff: HandoffId,
     },
+    /// The target is not there just now. To be said again, until the caller is told what becomes of the partition.
+    #[error("{target}, which {partition} is handed over to, is away; say it again")]
+    TargetAway {
+        /// The partition.
+        partition: TopicPartition,
+        /// The target of the handoff.
+        target: ConsumerName,
+    },
     /// The partition's owner is not who it was when the handoff began. A plan will clear the handoff away.
     #[error("{partition} has another owner than when handoff {handoff} began")]
     OwnerChanged {
@@ -130,11 +146,15 @@ pub fn ready(state: &State, now_ms: u64, ack: &Ack) -> Result<Option<Step>, Refu
         let next = Handoff { phase, phase_since_ms: now_ms, ..handoff.clone() };
         state.put(Entry::Handoff(place.clone(), next))
     };
-    let writes = match handoff.mode {
-        Mode::Exclusive => vec![next(Phase::Ready)],
-        Mode::Overlap => vec![assigned, next(Phase::Complete)],
-    };
-    Ok(Some(step(state, ack, writes)))
+    match handoff.mode {
+        // The owner must still be who is told to let go now.
+        Mode::Exclusive => {
+            let mut step = step(state, ack, vec![next(Phase::Ready)]);
+            step.guards.push(state.guard(Key::Assignment(place.clone())));
+            Ok(Some(step))
+        }
+        Mode::Overlap => Ok(Some(step(state, ack, vec![assigned, next(Phase::Complete)]))),
+    }
 }
 
 /// The old owner says that it has let go: it has stopped, and what it did is stored. Said again, it changes nothing.
@@ -152,11 +172,17 @@ pub fn released(state: &State, ack: &Ack) -> Result<Option<Step>, Refusal> {
         let (caller, owner) = (ack.caller.clone(), handoff.from.clone());
         return Err(Refusal::NotTheOwner { partition: place.clone(), caller, owner });
     }
+    if state.has_predecessors(&ack.caller) {
+        return Err(Refusal::PredecessorWorks { consumer: ack.caller.clone() });
+    }
     let done = state.delete(Key::Handoff(place.clone()));
     match handoff.phase {
         Phase::Complete => Ok(Some(step(state, ack, vec![done]))),
-        // A plan is about to give the handoff up, and the caller will be told that it keeps the partition.
-        Phase::Ready if !is_target_alive(state, place, handoff) => Err(cancelled(place, handoff)),
+        // The target may be back before a plan gives the handoff up, and an earlier call that says the same may still be
+        // carried out then. So the caller must not go on by itself: it keeps the partition when it is told so.
+        Phase::Ready if !is_target_alive(state, place, handoff) => {
+            Err(Refusal::TargetAway { partition: place.clone(), target: handoff.to.clone() })
+        }
         Phase::Ready => {
             let mut step = step(state, ack, vec![check_owner(state, place, handoff)?, done]);
             step.guards.push(state.guard(Key::Consumer(handoff.to.clone())));
@@ -233,10 +259,10 @@ fn check_caller(state: &State, ack: &Ack) -> Result<(), Refusal> {
     let Some(stored) = state.consumers.get(&consumer) else {
         return Err(Refusal::UnknownConsumer { consumer });
     };
-    match ack.session {
-        Some(session) if session != stored.value.session => Err(Refusal::Fenced { consumer }),
-        _ => Ok(()),
+    if ack.session != stored.value.session {
+        return Err(Refusal::Fenced { consumer });
     }
+    Ok(())
 }
 
 fn find<'a>(state: &'a State, ack: &Ack) -> Result<&'a Handoff, Refusal> {

@@ -77,10 +77,14 @@ struct Other {
 
 /// What the consumer is to be told, and what it knows then. `before` is what it knows; without it everything is said: a
 /// snapshot, even if it is empty, and what it has to warm up and let go of.
+///
+/// A consumer with predecessors is told of nothing that it owns or has to let go of: one of them may be at work on it.
+/// So the view of a consumer is another as soon as its own key changes, even if nothing else does.
 pub fn commands(name: &ConsumerName, before: Option<&View>, state: &State) -> (Vec<Command>, View) {
     let mut view = View::default();
+    let is_hidden = state.has_predecessors(name);
     for (place, stored) in &state.assignments {
-        if stored.value.owner == *name && state.has_partition(place) {
+        if !is_hidden && stored.value.owner == *name && state.has_partition(place) {
             view.owned.insert(place.clone(), stored.value.epoch);
         }
     }
@@ -96,11 +100,17 @@ pub fn commands(name: &ConsumerName, before: Option<&View>, state: &State) -> (V
 
 /// What each consumer should know, for when many have to be told at once. Consumers that know nothing are left out.
 pub fn views(state: &State) -> BTreeMap<ConsumerName, View> {
-    let mut views: BTreeMap<ConsumerName, View> = BTreeMap::new();
-    for (place, stored) in state.assignments.iter().filter(|(place, _)| state.has_partition(place)) {
-        let view = views.entry(stored.value.owner.clone()).or_default();
-        view.owned.insert(place.clone(), stored.value.epoch);
+    let mut owned: BTreeMap<&ConsumerName, Vec<(TopicPartition, Epoch)>> = BTreeMap::new();
+    for row in state.rows() {
+        if let (Some(stored), Some(_)) = (row.assignment, row.topic) {
+            owned.entry(&stored.value.owner).or_default().push((row.place, stored.value.epoch));
+        }
     }
+    owned.retain(|name, _| !state.has_predecessors(name));
+    let view = |(name, owned): (&ConsumerName, Vec<_>)| {
+        (name.clone(), View { owned: owned.into_iter().collect(), ..View::default() })
+    };
+    let mut views: BTreeMap<ConsumerName, View> = owned.into_iter().map(view).collect();
     for place in state.handoffs.keys() {
         for (consumer, part) in parts(state, place) {
             views.entry(consumer.clone()).or_default().add(place, part);
@@ -124,13 +134,22 @@ fn parts<'a>(state: &'a State, place: &TopicPartition) -> Vec<(&'a ConsumerName,
     };
     let warms = || (&handoff.to, Part::Warms(other(&handoff.from)));
     let releases = || (&handoff.from, Part::Releases(other(&handoff.to)));
-    match handoff.phase {
+    let mut parts = match handoff.phase {
         Phase::Warming => vec![warms()],
         // The target has still got to hear of it if the handoff is given up.
         Phase::Ready => vec![warms(), releases()],
         Phase::Complete => vec![releases()],
         Phase::Cancelled => Vec::new(),
-    }
+    };
+    parts.retain(|(consumer, part)| match part {
+        // Another process under the target's name has nothing that is warm, and a plan will give this handoff up.
+        Part::Warms(_) => {
+            let target = state.consumers.get(*consumer);
+            target.is_none_or(|target| target.value.session == handoff.to_session)
+        }
+        Part::Releases(_) => !state.has_predecessors(consumer),
+    });
+    parts
 }
 
 impl View {

@@ -7,23 +7,21 @@
 //! balanced moves less. Pools are filled one after another, the heavier and the pickier ones first.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use crate::limits::WEIGHT_MAX;
 
 use super::names::{ConsumerName, TopicName, TopicPartition};
 use super::plan::Settings;
-use super::state::State;
-use super::value::{Consumer, ConsumerState, Phase, Topic};
-
-/// The greatest capacity of a consumer and the greatest weight of a partition; what is greater counts as this. Within
-/// it, loads compare exactly.
-pub const WEIGHT_MAX: u32 = 10_000;
+use super::state::{Row, State};
+use super::value::{Consumer, ConsumerState, Phase};
 
 /// Who should own what.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Desired {
     /// The owner for each partition that somebody can take.
     pub choices: BTreeMap<TopicPartition, Choice>,
-    /// New consumers that get no more before they are new no longer.
+    /// Consumers that get no more for now: new ones, and those that wait for their predecessors to stop.
     pub capped: BTreeSet<ConsumerName>,
 }
 
@@ -53,25 +51,51 @@ pub enum Because {
 
 /// Says who should own what.
 pub fn desired(state: &State, settings: &Settings, now_ms: u64) -> Desired {
+    let rows = state.rows();
+    let wanted = wanted(state, &rows, settings, now_ms);
+    wanted.into_desired(&rows)
+}
+
+/// Who should own what, by the places of partitions in the rows.
+pub(super) struct Wanted<'a> {
+    members: Vec<(&'a ConsumerName, &'a Consumer)>,
+    choices: Vec<Option<(usize, Because)>>,
+    capped: BTreeSet<usize>,
+}
+
+impl<'a> Wanted<'a> {
+    pub(super) fn choice(&self, row: usize) -> Option<(&'a ConsumerName, Because)> {
+        self.choices[row].map(|(member, because)| (self.members[member].0, because))
+    }
+
+    pub(super) fn into_desired(self, rows: &[Row<'_>]) -> Desired {
+        let chosen = rows.iter().enumerate().filter_map(|(number, row)| {
+            let (owner, because) = self.choice(number)?;
+            Some((row.place.clone(), Choice { owner: owner.clone(), because }))
+        });
+        let capped = self.capped.iter().map(|member| self.members[*member].0.clone());
+        Desired { choices: chosen.collect(), capped: capped.collect() }
+    }
+}
+
+pub(super) fn wanted<'a>(
+    state: &'a State,
+    rows: &'a [Row<'a>],
+    settings: &Settings,
+    now_ms: u64,
+) -> Wanted<'a> {
     let members: Vec<(&ConsumerName, &Consumer)> = state
         .consumers
         .iter()
         .map(|(name, stored)| (name, &stored.value))
         .filter(|(_, consumer)| consumer.state == ConsumerState::Ready)
         .collect();
-    let mut filling = Filling::new(state, settings, now_ms, members);
-    let mut choices = Vec::new();
-    for (pool, topics) in filling.pools(state) {
-        filling.fill(state, &pool, &topics, &mut choices);
+    let mut filling = Filling::new(state, rows, settings, now_ms, members);
+    for (pool, numbers) in filling.pools() {
+        filling.fill(&pool, &numbers);
     }
-    let named = |index: &usize| filling.members[*index].0.clone();
-    Desired {
-        capped: filling.capped.iter().map(named).collect(),
-        choices: choices
-            .into_iter()
-            .map(|(place, index, because)| (place, Choice { owner: named(&index), because }))
-            .collect(),
-    }
+    let Filling { members, choices, capped, .. } = filling;
+    Wanted { members, choices, capped }
 }
 
 /// Partitions of one weight that the same members can take. Ordered as pools are filled.
@@ -82,8 +106,10 @@ struct Pool {
     members: Vec<usize>,
 }
 
-/// Members are known by their place in the order of names.
+/// Members are known by their place in the order of names, and partitions by their place in the rows.
 struct Filling<'a> {
+    state: &'a State,
+    rows: &'a [Row<'a>],
     members: Vec<(&'a ConsumerName, &'a Consumer)>,
     places: BTreeMap<&'a ConsumerName, usize>,
     /// Who says it is warm for a partition.
@@ -93,11 +119,13 @@ struct Filling<'a> {
     /// How many more partitions each may be given while it is new.
     cap: Vec<usize>,
     capped: BTreeSet<usize>,
+    choices: Vec<Option<(usize, Because)>>,
 }
 
 /// One partition of the pool that is being filled.
 struct Candidate<'a> {
-    place: TopicPartition,
+    row: usize,
+    place: &'a TopicPartition,
     owner: Option<usize>,
     /// The target of a handoff that is under way, else the owner.
     holder: Option<usize>,
@@ -107,6 +135,7 @@ struct Candidate<'a> {
 impl<'a> Filling<'a> {
     fn new(
         state: &'a State,
+        rows: &'a [Row<'a>],
         settings: &Settings,
         now_ms: u64,
         members: Vec<(&'a ConsumerName, &'a Consumer)>,
@@ -120,58 +149,69 @@ impl<'a> Filling<'a> {
             }
         }
         let mut owned = vec![0_usize; members.len()];
-        for stored in state.assignments.values() {
-            if let Some(index) = places.get(&stored.value.owner) {
-                owned[*index] += 1;
+        let is_new = |consumer: &Consumer| {
+            let lasts = settings.newcomers.map(|newcomers| newcomers.lasts_ms);
+            lasts.is_some_and(|lasts_ms| now_ms < consumer.registered_ms.saturating_add(lasts_ms))
+        };
+        let is_capped = |consumer: &Consumer| is_new(consumer) || !consumer.predecessors.is_empty();
+        if members.iter().any(|(_, consumer)| is_capped(consumer)) {
+            for assignment in rows.iter().filter_map(|row| row.assignment) {
+                if let Some(index) = places.get(&assignment.value.owner) {
+                    owned[*index] += 1;
+                }
             }
         }
         let mut cap = vec![usize::MAX; members.len()];
         for (index, (_, consumer)) in members.iter().enumerate() {
-            if let Some(newcomers) = settings.newcomers
-                && now_ms < consumer.registered_ms.saturating_add(newcomers.lasts_ms)
-            {
+            if let Some(newcomers) = settings.newcomers.filter(|_| is_new(consumer)) {
                 // What a new member has already it keeps: the cap is for giving.
                 cap[index] = newcomers.partitions_max.max(owned[index]);
             }
+            // Whatever such a member were given, nobody would work on before its predecessors are gone.
+            if !consumer.predecessors.is_empty() {
+                cap[index] = cap[index].min(owned[index]);
+            }
         }
-        Self { load: vec![0; members.len()], cap, capped: BTreeSet::new(), members, places, warm }
+        let (load, choices) = (vec![0; members.len()], vec![None; rows.len()]);
+        Self { state, rows, members, places, warm, load, cap, capped: BTreeSet::new(), choices }
     }
 
-    /// The topics of each pool. Members with the same subscription are looked at together: there are few of those.
-    fn pools(&self, state: &'a State) -> BTreeMap<Pool, Vec<(&'a TopicName, &'a Topic)>> {
+    /// The partitions of each pool. Members with the same subscription are looked at together: there are few of those.
+    fn pools(&self) -> BTreeMap<Pool, Vec<usize>> {
         let mut alike: BTreeMap<&BTreeSet<TopicName>, Vec<usize>> = BTreeMap::new();
         for (index, (_, consumer)) in self.members.iter().enumerate() {
             alike.entry(&consumer.topics).or_default().push(index);
         }
-        let mut pools: BTreeMap<Pool, Vec<_>> = BTreeMap::new();
-        for (topic, stored) in &state.topics {
-            let takers = alike.values().filter(|alike| self.members[alike[0]].1.takes(topic));
+        let mut pools: BTreeMap<Pool, Vec<usize>> = BTreeMap::new();
+        let existing =
+            self.rows.iter().enumerate().filter_map(|(row, known)| Some((row, known, known.topic?)));
+        let mut existing = existing.peekable();
+        while let Some((_, first, topic)) = existing.peek() {
+            let (name, topic) = (&first.place.topic, *topic);
+            let mut weights: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+            while let Some((row, known, _)) = existing.next_if(|(_, known, _)| known.place.topic == *name) {
+                let weight = topic.weight_of(known.place.partition).clamp(1, WEIGHT_MAX);
+                weights.entry(weight).or_default().push(row);
+            }
+            let takers = alike.values().filter(|alike| self.members[alike[0]].1.takes(name));
             let mut members: Vec<usize> = takers.flatten().copied().collect();
             members.sort_unstable();
-            if !members.is_empty() {
-                let weight = Reverse(stored.value.weight.clamp(1, WEIGHT_MAX));
-                let pool = Pool { weight, size: members.len(), members };
-                pools.entry(pool).or_default().push((topic, &stored.value));
+            for (weight, rows) in weights.into_iter().filter(|_| !members.is_empty()) {
+                let pool = Pool { weight: Reverse(weight), size: members.len(), members: members.clone() };
+                pools.entry(pool).or_default().extend(rows);
             }
         }
         pools
     }
 
-    fn fill(
-        &mut self,
-        state: &State,
-        pool: &Pool,
-        topics: &[(&'a TopicName, &'a Topic)],
-        choices: &mut Vec<(TopicPartition, usize, Because)>,
-    ) {
+    fn fill(&mut self, pool: &Pool, rows: &[usize]) {
         let weight = u64::from(pool.weight.0);
-        let candidates = self.candidates(state, pool, topics);
-        let mut held: BTreeMap<usize, Vec<usize>> =
-            pool.members.iter().map(|member| (*member, Vec::new())).collect();
+        let candidates = self.candidates(pool, rows);
+        let mut held: Vec<Vec<usize>> = vec![Vec::new(); self.members.len()];
         let mut loose = Vec::new();
         for (number, candidate) in candidates.iter().enumerate() {
             match candidate.holder {
-                Some(holder) => held.entry(holder).or_default().push(number),
+                Some(holder) => held[holder].push(number),
                 None => loose.push(number),
             }
         }
@@ -179,19 +219,22 @@ impl<'a> Filling<'a> {
         let slots = self.slots(pool, candidates.len(), &held);
         // From here on `load` counts what is really given, and ends where the slots ended.
         self.load = before;
-        let mut room = slots;
+        let mut room = slots.clone();
         let mut give = |this: &mut Self, number: usize, member: usize, because: Because| {
-            let left = room.entry(member).or_default();
-            if *left == 0 {
+            if room[member] == 0 {
                 return false;
             }
-            *left -= 1;
+            room[member] -= 1;
             this.load[member] += weight;
-            choices.push((candidates[number].place.clone(), member, because));
+            this.choices[candidates[number].row] = Some((member, because));
             true
         };
-        for (member, mut numbers) in held {
-            numbers.sort_by_key(|number| self.reluctance(member, &candidates[*number]));
+        for member in pool.members.iter().copied() {
+            let mut numbers = std::mem::take(&mut held[member]);
+            // Who keeps all need not choose.
+            if numbers.len() > slots[member] {
+                numbers.sort_by_cached_key(|number| self.reluctance(member, &candidates[*number]));
+            }
             for number in numbers {
                 let is_owner = candidates[number].owner == Some(member);
                 let because = if is_owner { Because::Owns } else { Because::UnderWay };
@@ -207,16 +250,16 @@ impl<'a> Filling<'a> {
             !owner.is_some_and(|owner| give(self, *number, owner, Because::Owns))
         });
         loose.retain(|number| {
-            let mut warm = self.warm.get(&candidates[*number].place).cloned().unwrap_or_default();
+            let mut warm = self.warm.get(candidates[*number].place).cloned().unwrap_or_default();
             warm.retain(|member| pool.members.binary_search(member).is_ok());
             warm.sort_by_key(|member| (self.fullness(*member, weight), *member));
             !warm.into_iter().any(|member| give(self, *number, member, Because::Warm))
         });
-        let mut racks: BTreeMap<&str, BTreeSet<(u128, usize)>> = BTreeMap::new();
+        let mut racks: BTreeMap<&str, Queue> = BTreeMap::new();
         for member in &pool.members {
             let consumer: &'a Consumer = self.members[*member].1;
             if let Some(rack) = &consumer.rack {
-                racks.entry(rack).or_default().insert((self.fullness(*member, weight), *member));
+                racks.entry(rack).or_default().push(Reverse((self.fullness(*member, weight), *member)));
             }
         }
         loose.retain(|number| {
@@ -228,8 +271,8 @@ impl<'a> Filling<'a> {
                 })
             })
         });
-        let mut queue: BTreeSet<(u128, usize)> =
-            pool.members.iter().map(|member| (self.fullness(*member, weight), *member)).collect();
+        let mut queue: Queue =
+            pool.members.iter().map(|member| Reverse((self.fullness(*member, weight), *member))).collect();
         for number in loose {
             let given = next(&mut queue, |member| {
                 let given = give(self, number, member, Because::LeastLoaded);
@@ -239,70 +282,57 @@ impl<'a> Filling<'a> {
         }
     }
 
-    fn candidates(
-        &self,
-        state: &State,
-        pool: &Pool,
-        topics: &[(&'a TopicName, &'a Topic)],
-    ) -> Vec<Candidate<'a>> {
-        let in_pool = |name: &ConsumerName| {
-            self.places.get(name).copied().filter(|index| pool.members.binary_search(index).is_ok())
-        };
-        let mut candidates = Vec::new();
-        for (topic, value) in topics {
-            for partition in value.partition_numbers() {
-                let place = TopicPartition { topic: (*topic).clone(), partition };
-                let owner = state.assignments.get(&place).and_then(|stored| in_pool(&stored.value.owner));
-                let target = state.handoffs.get(&place).map(|stored| &stored.value).and_then(|handoff| {
-                    let is_open = matches!(handoff.phase, Phase::Warming | Phase::Ready);
-                    let is_alive = state.takes(&handoff.to, handoff.to_session, topic);
-                    if is_open && is_alive { in_pool(&handoff.to) } else { None }
-                });
-                let rack = value.racks.get(&partition).map(String::as_str);
-                candidates.push(Candidate { place, owner, holder: target.or(owner), rack });
-            }
+    fn candidates(&self, pool: &Pool, rows: &[usize]) -> Vec<Candidate<'a>> {
+        let mut is_in_pool = vec![false; self.members.len()];
+        for member in &pool.members {
+            is_in_pool[*member] = true;
         }
-        candidates
+        let in_pool = |name: &ConsumerName| self.places.get(name).copied().filter(|index| is_in_pool[*index]);
+        let candidate = |row: &usize| {
+            let Row { place, topic, assignment, handoff } = &self.rows[*row];
+            let owner = assignment.and_then(|stored| in_pool(&stored.value.owner));
+            let target = handoff.map(|stored| &stored.value).and_then(|handoff| {
+                let is_open = matches!(handoff.phase, Phase::Warming | Phase::Ready);
+                let is_alive = self.state.takes(&handoff.to, handoff.to_session, &place.topic);
+                if is_open && is_alive { in_pool(&handoff.to) } else { None }
+            });
+            let rack = topic.and_then(|topic| topic.racks.get(&place.partition)).map(String::as_str);
+            Candidate { row: *row, place, owner, holder: target.or(owner), rack }
+        };
+        rows.iter().map(candidate).collect()
     }
 
     /// How many partitions of the pool each member gets.
-    fn slots(
-        &mut self,
-        pool: &Pool,
-        count: usize,
-        held: &BTreeMap<usize, Vec<usize>>,
-    ) -> BTreeMap<usize, usize> {
+    fn slots(&mut self, pool: &Pool, count: usize, held: &[Vec<usize>]) -> Vec<usize> {
         let weight = u64::from(pool.weight.0);
-        let mut slots: BTreeMap<usize, usize> = pool.members.iter().map(|member| (*member, 0)).collect();
-        let mut queue: BTreeSet<(u128, bool, usize)> = BTreeSet::new();
+        let mut slots = vec![0_usize; self.members.len()];
+        let mut queue: BinaryHeap<Reverse<(u128, bool, usize)>> = BinaryHeap::new();
         let entry = |this: &Self, member: usize, slots: usize| {
-            let saves_a_move = held.get(&member).is_some_and(|held| held.len() > slots);
-            (this.fullness(member, weight), !saves_a_move, member)
+            let saves_a_move = held[member].len() > slots;
+            Reverse((this.fullness(member, weight), !saves_a_move, member))
         };
         for member in &pool.members {
             if self.cap[*member] > 0 {
-                queue.insert(entry(self, *member, 0));
+                queue.push(entry(self, *member, 0));
             } else {
                 self.capped.insert(*member);
             }
         }
         for _ in 0..count {
             if queue.is_empty() {
-                // All are new and full. Somebody has to do the work all the same.
+                // All are new and full, or wait. Somebody has to do the work all the same.
                 for member in &pool.members {
                     self.cap[*member] = usize::MAX;
                     self.capped.remove(member);
-                    queue.insert(entry(self, *member, slots[member]));
+                    queue.push(entry(self, *member, slots[*member]));
                 }
             }
-            let Some((_, _, member)) = queue.pop_first() else { break };
-            let taken = slots.entry(member).or_default();
-            *taken += 1;
-            let taken = *taken;
+            let Some(Reverse((_, _, member))) = queue.pop() else { break };
+            slots[member] += 1;
             self.load[member] += weight;
             self.cap[member] = self.cap[member].saturating_sub(usize::from(self.cap[member] != usize::MAX));
             if self.cap[member] > 0 {
-                queue.insert(entry(self, member, taken));
+                queue.push(entry(self, member, slots[member]));
             } else {
                 self.capped.insert(member);
             }
@@ -314,7 +344,12 @@ impl<'a> Filling<'a> {
     /// [`WEIGHT_MAX`] differ by more than the 32 bits after the point can hide.
     fn fullness(&self, member: usize, weight: u64) -> u128 {
         let capacity = self.members[member].1.capacity.clamp(1, WEIGHT_MAX);
-        (u128::from(self.load[member] + weight) << 32) / u128::from(capacity)
+        let load = self.load[member] + weight;
+        // Long division takes a multiple of the time, and hardly any load needs it.
+        match u32::try_from(load) {
+            Ok(load) => u128::from((u64::from(load) << 32) / u64::from(capacity)),
+            Err(_) => (u128::from(load) << 32) / u128::from(capacity),
+        }
     }
 
     /// What a member that has too much gives away last comes first.
@@ -322,17 +357,20 @@ impl<'a> Filling<'a> {
         let is_underway = candidate.owner != Some(member);
         let rack = self.members[member].1.rack.as_deref();
         let is_elsewhere = candidate.rack.is_some() && candidate.rack != rack;
-        let warm = self.warm.get(&candidate.place);
+        let warm = if self.warm.is_empty() { None } else { self.warm.get(candidate.place) };
         let is_warm_elsewhere = warm.is_some_and(|warm| warm.iter().any(|other| *other != member));
         (is_underway, is_elsewhere, is_warm_elsewhere)
     }
 }
 
+/// Members, those first that are least full.
+type Queue = BinaryHeap<Reverse<(u128, usize)>>;
+
 /// Offers to the first in the queue until one takes, and puts it back with its new fullness.
-fn next(queue: &mut BTreeSet<(u128, usize)>, mut offer: impl FnMut(usize) -> Option<u128>) -> bool {
-    while let Some((_, member)) = queue.pop_first() {
+fn next(queue: &mut Queue, mut offer: impl FnMut(usize) -> Option<u128>) -> bool {
+    while let Some(Reverse((_, member))) = queue.pop() {
         if let Some(fullness) = offer(member) {
-            queue.insert((fullness, member));
+            queue.push(Reverse((fullness, member)));
             return true;
         }
     }

@@ -21,6 +21,12 @@ prefixed_id! {
     SessionId, "ses"
 }
 
+impl SessionId {
+    /// What clients of the original contract are known by, who have no sessions: one that comes back is the same, and
+    /// two under one name cannot be told apart.
+    pub const NIL: Self = Self::from_u128(0);
+}
+
 /// A text that was checked as Kafka checks the name of a topic, cheap to copy.
 macro_rules! checked_name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $check:path) => {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::desired::{Desired, desired};
+use super::desired::{Because, Desired, wanted};
 use super::key::Key;
 use super::names::{ConsumerName, Epoch, HandoffId, TopicPartition};
 use super::reason::{Action, Cause, Reason};
-use super::state::{Guard, State, Step, Stored, Write};
+use super::state::{Guard, Row, State, Step, Stored, Write};
 use super::value::{Assignment, Consumer, ConsumerState, Entry, Handoff, Mode, Phase};
 
 /// What decides how partitions move.
@@ -60,26 +60,44 @@ pub struct Plan {
 /// Decides for each partition by itself, so that a handoff that does not end holds up nothing but its own partition.
 /// `mint` is asked for the id of each handoff that begins.
 pub fn plan(state: &State, settings: &Settings, now_ms: u64, mint: &mut dyn FnMut() -> HandoffId) -> Plan {
-    let desired = desired(state, settings, now_ms);
-    let is_any_ready = state.consumers.values().any(|stored| stored.value.state == ConsumerState::Ready);
-    let mut planner = Planner { state, settings, now_ms, mint, is_any_ready };
-    let mut plan = Plan::default();
-    for place in state.partitions() {
-        let choice = desired.choices.get(&place);
-        let Decision { writes, guards, action, cause } =
-            planner.decide(&place, choice.map(|choice| &choice.owner));
-        if !writes.is_empty() {
-            plan.steps.push(Step { writes, guards });
-        }
-        plan.reasons.insert(place, Reason { action, cause, choice: choice.map(|choice| choice.because) });
+    let rows = state.rows();
+    let wanted = wanted(state, &rows, settings, now_ms);
+    let mut planner = Planner::new(state, settings, now_ms, mint);
+    let mut decided = Vec::with_capacity(rows.len());
+    let mut steps = Vec::new();
+    for (number, row) in rows.iter().enumerate() {
+        let choice = wanted.choice(number);
+        let (reason, step) = planner.decide(row, choice.map(|(owner, _)| owner)).into_reason(choice);
+        steps.extend(step);
+        decided.push((row.place.clone(), reason));
     }
-    plan.desired = desired;
-    plan
+    Plan { steps, reasons: decided.into_iter().collect(), desired: wanted.into_desired(&rows) }
 }
 
-/// When to plan again if nothing changes: the time at which the next handoff has lasted too long or can be tried again.
-pub fn next_deadline_ms(state: &State, settings: &Settings) -> Option<u64> {
-    state.handoffs.values().map(|stored| stored.value.deadline_ms(settings)).min()
+/// Decides about handoffs whose owner is gone, or whose target is gone, was started anew or takes nothing any more, and
+/// about nothing else. That need not wait until the group has come to rest: the one is about to get the partition
+/// anyway, and the other may have let go of it for nobody.
+///
+/// Nothing is given to anybody whom an earlier plan has not chosen. A partition that is without an owner after this, or
+/// with one that should not have it, is for the next [`plan`].
+pub fn settle(state: &State, settings: &Settings, now_ms: u64, mint: &mut dyn FnMut() -> HandoffId) -> Plan {
+    let mut planner = Planner::new(state, settings, now_ms, mint);
+    let mut plan = Plan::default();
+    for (place, stored) in &state.handoffs {
+        let handoff = &stored.value;
+        let owner = state.assignments.get(place).map(|assignment| &assignment.value.owner);
+        let is_known = |name: &ConsumerName| state.consumers.contains_key(name);
+        let is_open = matches!(handoff.phase, Phase::Warming | Phase::Ready);
+        let is_urgent = !is_known(&handoff.from)
+            || owner.is_some_and(|owner| !is_known(owner))
+            || is_open && !planner.is_target_alive(place, handoff);
+        if is_urgent {
+            let (reason, step) = planner.decide(&state.row(place), None).into_reason(None);
+            plan.steps.extend(step);
+            plan.reasons.insert(place.clone(), reason);
+        }
+    }
+    plan
 }
 
 struct Planner<'a> {
@@ -98,6 +116,12 @@ struct Decision {
 }
 
 impl Decision {
+    fn into_reason(self, choice: Option<(&ConsumerName, Because)>) -> (Reason, Option<Step>) {
+        let Self { writes, guards, action, cause } = self;
+        let reason = Reason { action, cause, choice: choice.map(|(_, because)| because) };
+        (reason, (!writes.is_empty()).then_some(Step { writes, guards }))
+    }
+
     fn nothing(action: Action, cause: Cause) -> Self {
         Self { writes: Vec::new(), guards: Vec::new(), action, cause }
     }
@@ -108,15 +132,25 @@ impl Decision {
     }
 }
 
-impl Planner<'_> {
-    fn decide(&mut self, place: &TopicPartition, wanted: Option<&ConsumerName>) -> Decision {
+impl<'a> Planner<'a> {
+    fn new(
+        state: &'a State,
+        settings: &'a Settings,
+        now_ms: u64,
+        mint: &'a mut dyn FnMut() -> HandoffId,
+    ) -> Self {
+        let is_any_ready = state.consumers.values().any(|stored| stored.value.state == ConsumerState::Ready);
+        Self { state, settings, now_ms, mint, is_any_ready }
+    }
+
+    fn decide(&mut self, row: &Row<'_>, wanted: Option<&ConsumerName>) -> Decision {
         let state = self.state;
-        let handoff = state.handoffs.get(place);
-        let Some(assignment) = state.assignments.get(place) else {
-            return self.assign_first(place, wanted);
+        let Row { place, handoff, .. } = row;
+        let Some(assignment) = row.assignment else {
+            return self.assign_first(row, wanted);
         };
         let owner = &assignment.value.owner;
-        if !state.has_partition(place) {
+        if row.topic.is_none() {
             return self.unassign(place, owner, Cause::PartitionGone);
         }
         if state.consumers.is_empty() {
@@ -126,7 +160,7 @@ impl Planner<'_> {
             return Decision::nothing(Action::Stays, Cause::NobodyReady);
         }
         let Some(living) = state.consumers.get(owner) else {
-            return self.replace_owner(place, assignment, handoff, wanted);
+            return self.replace_owner(place, assignment, *handoff, wanted);
         };
         match handoff {
             None => match wanted {
@@ -145,14 +179,15 @@ impl Planner<'_> {
         }
     }
 
-    fn assign_first(&self, place: &TopicPartition, wanted: Option<&ConsumerName>) -> Decision {
+    fn assign_first(&self, row: &Row<'_>, wanted: Option<&ConsumerName>) -> Decision {
         let state = self.state;
+        let place = &row.place;
         let mut writes = Vec::new();
-        if state.handoffs.contains_key(place) {
+        if row.handoff.is_some() {
             writes.push(state.delete(Key::Handoff(place.clone())));
         }
         let Some(wanted) = wanted else {
-            let cause = if !state.has_partition(place) {
+            let cause = if row.topic.is_none() {
                 Cause::PartitionGone
             } else if state.consumers.is_empty() {
                 Cause::NobodyRegistered
@@ -216,12 +251,15 @@ impl Planner<'_> {
         };
         let moved = Assignment { owner: heir.clone(), epoch: epoch.next() };
         let mut writes = vec![state.put(Entry::Assignment(place.clone(), moved))];
-        if handoff.is_some() {
-            writes.push(state.delete(Key::Handoff(place.clone())));
+        let mut guards = Vec::new();
+        match handoff {
+            Some(_) => writes.push(state.delete(Key::Handoff(place.clone()))),
+            // One that has begun meanwhile would be left over from an owner that is none any more.
+            None => guards.push(state.guard(Key::Handoff(place.clone()))),
         }
         // If the owner is back before this is written, it has been told that it owns the partition. If the heir has
         // begun to drain, it must not get anything any more.
-        let guards = [owner, heir].map(|name| state.guard(Key::Consumer(name.clone()))).to_vec();
+        guards.extend([owner, heir].map(|name| state.guard(Key::Consumer(name.clone()))));
         Decision { writes, guards, action, cause: Cause::OwnerDied }
     }
 

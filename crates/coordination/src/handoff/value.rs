@@ -39,6 +39,18 @@ pub struct Consumer {
     pub holds: BTreeSet<TopicPartition>,
     /// When its session began, in milliseconds since 1970.
     pub registered_ms: u64,
+    /// Processes that were registered under the name before, and that may not have heard of it yet. Until they are gone
+    /// the consumer is told of nothing that it owns.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub predecessors: BTreeSet<SessionId>,
+    /// Processes that were registered under the name before, the latest last, whether they still work or not. They must
+    /// not take the name back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fenced: Vec<SessionId>,
+    /// The longest lease that the key has had since it is there, in milliseconds; zero if it is not known. Settings may
+    /// have changed since a process was last told how long it may work.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lease_ttl_ms: u64,
 }
 
 /// Whether a consumer takes partitions.
@@ -130,6 +142,9 @@ pub struct Topic {
     /// How heavy each of its partitions is, compared with those of other topics.
     #[serde(default = "one")]
     pub weight: u32,
+    /// How heavy single partitions are, if not as the topic says.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub weights: BTreeMap<u32, u32>,
     /// Where partitions are, for those of which it is known.
     #[serde(default)]
     pub racks: BTreeMap<u32, String>,
@@ -139,7 +154,35 @@ fn one() -> u32 {
     1
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 impl Consumer {
+    /// A consumer that takes partitions of all topics, like any other.
+    pub fn new(session: SessionId, registered_ms: u64) -> Self {
+        Self {
+            session,
+            topics: BTreeSet::new(),
+            capacity: 1,
+            rack: None,
+            labels: BTreeMap::new(),
+            state: ConsumerState::Ready,
+            holds: BTreeSet::new(),
+            registered_ms,
+            predecessors: BTreeSet::new(),
+            fenced: Vec::new(),
+            lease_ttl_ms: 0,
+        }
+    }
+
+    /// Whether this process had the name before the one that has it now. Of two processes the later one has the name; the
+    /// former one comes back because it has not heard of that.
+    pub fn has_fenced(&self, session: SessionId) -> bool {
+        self.predecessors.contains(&session) || self.fenced.contains(&session)
+    }
+
     /// Whether it may be given partitions of this topic.
     pub fn takes(&self, topic: &TopicName) -> bool {
         self.state == ConsumerState::Ready && self.subscribes(topic)
@@ -152,6 +195,16 @@ impl Consumer {
 }
 
 impl Topic {
+    /// A topic whose partitions all weigh the same.
+    pub fn new(partitions: u32) -> Self {
+        Self { partitions, weight: 1, weights: BTreeMap::new(), racks: BTreeMap::new() }
+    }
+
+    /// How heavy a partition is.
+    pub fn weight_of(&self, partition: u32) -> u32 {
+        self.weights.get(&partition).copied().unwrap_or(self.weight)
+    }
+
     /// The numbers of its partitions. A typing error in the count must not fill the memory.
     pub fn partition_numbers(&self) -> std::ops::Range<u32> {
         0..self.partitions.min(PARTITIONS_PER_TOPIC_MAX.unsigned_abs())
@@ -260,6 +313,11 @@ fn json<T: Serialize>(value: &T) -> Vec<u8> {
     serde_json::to_vec(&Versioned { version: VALUE_VERSION, value }).expect("all keys of its maps are text")
 }
 
+/// How many bytes a value has in etcd.
+pub(super) fn encoded_length<T: Serialize>(value: &T) -> usize {
+    json(value).len()
+}
+
 fn read<T: DeserializeOwned>(value: &[u8]) -> Result<T, ValueError> {
     let unreadable = |error: serde_json::Error| ValueError::Unreadable { reason: error.to_string() };
     let Version { version } = serde_json::from_slice(value).map_err(unreadable)?;
@@ -285,6 +343,9 @@ mod tests {
             state: ConsumerState::Draining,
             holds: BTreeSet::from([place.clone()]),
             registered_ms: 5,
+            predecessors: BTreeSet::from([SessionId::from_u128(3)]),
+            fenced: vec![SessionId::from_u128(3)],
+            lease_ttl_ms: 30_000,
         };
         let handoff = Handoff {
             id: HandoffId::from_u128(9),
@@ -302,7 +363,10 @@ mod tests {
             Entry::Consumer(name.clone(), consumer),
             Entry::Assignment(place.clone(), Assignment { owner: name, epoch: Epoch(3) }),
             Entry::Handoff(place.clone(), handoff),
-            Entry::Topic(place.topic, Topic { partitions: 4, weight: 1, racks }),
+            Entry::Topic(
+                place.topic,
+                Topic { weight: 2, weights: BTreeMap::from([(2, 9)]), racks, ..Topic::new(4) },
+            ),
         ]
     }
 
@@ -318,7 +382,7 @@ mod tests {
     #[test]
     fn unknown_fields_are_ignored_and_unknown_versions_refused() {
         let key = || Key::Topic("t".parse().unwrap());
-        let topic = Topic { partitions: 4, weight: 1, racks: BTreeMap::new() };
+        let topic = Topic::new(4);
         let newer = br#"{"version":1,"partitions":4,"colour":"red"}"#;
         assert_eq!(Entry::decode(key(), newer), Ok(Entry::Topic("t".parse().unwrap(), topic)));
         let other = br#"{"version":2,"partitions":"many"}"#;

@@ -1,10 +1,10 @@
 //! Balance and movement of what is desired, for any state.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use coordination::handoff::{
-    Assignment, Change, Consumer, ConsumerName, ConsumerState, Entry, Epoch, SessionId, Settings, State,
-    Topic, TopicPartition, desired,
+    Assignment, Change, Consumer, ConsumerName, Entry, Epoch, SessionId, Settings, State, Topic,
+    TopicPartition, desired,
 };
 use proptest::prelude::*;
 
@@ -12,22 +12,13 @@ use proptest::prelude::*;
 fn state(capacities: &[u32], topics: &[Vec<usize>]) -> State {
     let mut state = State::default();
     for (number, capacity) in capacities.iter().enumerate() {
-        let consumer = Consumer {
-            session: SessionId::from_u128(1),
-            topics: BTreeSet::new(),
-            capacity: *capacity,
-            rack: None,
-            labels: BTreeMap::new(),
-            state: ConsumerState::Ready,
-            holds: BTreeSet::new(),
-            registered_ms: 0,
-        };
+        let consumer = Consumer { capacity: *capacity, ..Consumer::new(SessionId::from_u128(1), 0) };
         state.apply(1, Change::Put(Entry::Consumer(name(number), consumer)));
     }
     for (number, owners) in topics.iter().enumerate() {
         let topic: coordination::handoff::TopicName = format!("t{number}").parse().unwrap();
         let partitions = u32::try_from(owners.len()).unwrap();
-        let value = Topic { partitions, weight: 1, racks: BTreeMap::new() };
+        let value = Topic::new(partitions);
         state.apply(2, Change::Put(Entry::Topic(topic.clone(), value)));
         for (partition, owner) in (0..).zip(owners) {
             let place = TopicPartition { topic: topic.clone(), partition };

@@ -6,12 +6,14 @@
 //!
 //! Commands, with their defaults:
 //! - `settings mode=exclusive warming=300000 release=300000 retry=30000 newcomers=2/60000`
-//! - `topic t 10 weight=1 racks=r1,r2`: its partitions, and where the first ones are; `topic t gone`
+//! - `topic t 10 weight=1 weights=0:2,3:9 racks=r1,r2`: its partitions, and where the first ones are; `topic t gone`
 //! - `consumers a b session=1 topics= capacity=1 rack= holds=t-0,t-1`: they register, or come back; `forgets a`: its
 //!   stream broke and is back; `dies a`: its lease has ended; `deregister a session=`
-//! - `plan` writes what the leader plans; `dry-run` says why; `wait 1000` lets time pass.
+//! - `stopped a session=1`: that process has stopped; `waited a`: a lease later, those before a have.
+//! - `plan` writes what the leader plans; `urgent` what of it cannot wait; `dry-run` says why; `wait 1000` lets time pass.
 //! - `ready b t-0 id=1 epoch=2 session=1`, `released a t-0`, `progress b t-0 done=1`: what consumers say; what is left
-//!   out is not said. `cancel t-0 id=1` is an operator's.
+//!   out is not said, and without a session it is the registered one that speaks. Session 0 is for those who know none. `cancel t-0 id=1` is an operator's.
+//! - `remember x`: instance x hears of nothing more; `zombie x plan`, `zombie x ready b t-0`: it decides all the same.
 //! - `owners`; `settle` lets all consumers answer and plans until nothing is left to do.
 
 #![expect(
@@ -53,6 +55,13 @@ fn event() -> impl Strategy<Value = Event> {
         "consumers b",
         "consumers c",
         "consumers a session=2",
+        "consumers a session=3",
+        "consumers a session=0",
+        "stopped a",
+        "stopped a session=2",
+        "stopped b",
+        "waited a",
+        "waited b",
         "consumers b session=2 topics=u",
         "forgets a",
         "forgets b",
@@ -75,6 +84,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         4 => prop::sample::select(deeds).prop_map(Event::Do),
         4 => Just(Event::Do("plan")),
+        2 => Just(Event::Do("urgent")),
         6 => (0..3_usize).prop_map(Event::Tell),
         4 => (0..8_usize, any::<bool>()).prop_map(|(which, again)| Event::Hear { which, again }),
         1 => (0..8_usize).prop_map(Event::Lose),

@@ -25,11 +25,13 @@ pub(crate) struct Stage {
     minted: u128,
     /// What each consumer was last told.
     views: BTreeMap<ConsumerName, View>,
-    /// What each consumer works on.
-    pub(crate) working: BTreeMap<ConsumerName, BTreeSet<TopicPartition>>,
+    /// What each process works on.
+    pub(crate) working: BTreeMap<(ConsumerName, SessionId), BTreeSet<TopicPartition>>,
     /// Whether consumers answer what they are told, by themselves.
     pub(crate) answers: bool,
     pub(crate) said: Vec<Said>,
+    /// What instances believe that have not heard of anything since.
+    remembered: BTreeMap<String, State>,
 }
 
 impl Stage {
@@ -43,6 +45,7 @@ impl Stage {
             working: BTreeMap::new(),
             answers: false,
             said: Vec::new(),
+            remembered: BTreeMap::new(),
         }
     }
 
@@ -75,6 +78,18 @@ impl Stage {
             "plan" => {
                 self.plan(out);
             }
+            "remember" => {
+                self.remembered.insert(words.plain[0].to_owned(), self.state.clone());
+            }
+            "zombie" => self.zombie(words, out),
+            "urgent" => {
+                let plan = handoff::settle(&self.state, &self.settings, self.now_ms, &mut || {
+                    panic!("what cannot wait begins no handoff")
+                });
+                for step in &plan.steps {
+                    self.apply(step, out);
+                }
+            }
             "dry-run" => {
                 let plan =
                     handoff::plan(&self.state, &self.settings, self.now_ms, &mut || HandoffId::from_u128(0));
@@ -99,6 +114,14 @@ impl Stage {
                 self.outcome(result, out);
             }
             "deregister" => self.deregister(words, out),
+            "stopped" => {
+                let name: ConsumerName = words.plain[0].parse().unwrap();
+                let session = SessionId::from_u128(words.number("session", 1));
+                self.working.remove(&(name.clone(), session));
+                let result = handoff::gone(&self.state, &name, session);
+                self.outcome(result, out);
+            }
+            "waited" => self.waited(&words.plain[0].parse().unwrap(), out),
             "owners" => {
                 let mut owners: BTreeMap<&ConsumerName, Vec<String>> = BTreeMap::new();
                 for (place, stored) in &self.state.assignments {
@@ -132,6 +155,9 @@ impl Stage {
         let answers = std::mem::replace(&mut self.answers, true);
         let mut quiet = 0;
         for _ in 0..200 {
+            for name in self.state.consumers.keys().cloned().collect::<Vec<_>>() {
+                self.waited(&name, &mut String::new());
+            }
             let mut is_busy = self.plan(&mut String::new());
             for name in self.state.consumers.keys().cloned().collect::<Vec<_>>() {
                 self.tell(&name, &mut String::new());
@@ -156,12 +182,12 @@ impl Stage {
     /// Tells one consumer what it has to know, and lets it obey.
     pub(crate) fn tell(&mut self, name: &ConsumerName, out: &mut String) {
         let Some(consumer) = self.state.consumers.get(name) else { return };
-        let session = Some(consumer.value.session);
+        let session = consumer.value.session;
         let (commands, view) = handoff::commands(name, self.views.get(name), &self.state);
         let together = handoff::views(&self.state).remove(name).unwrap_or_default();
         assert_eq!(view, together, "one by one or together, it is the same");
         self.views.insert(name.clone(), view);
-        let working = self.working.entry(name.clone()).or_default();
+        let working = self.working.entry((name.clone(), session)).or_default();
         for command in commands {
             writeln!(out, "to {name}: {}", shown_command(&command)).unwrap();
             let ack = |partition, handoff, epoch| Ack {
@@ -204,7 +230,8 @@ impl Stage {
                 let result = handoff::released(&self.state, ack);
                 if result.is_ok()
                     && !self.answers
-                    && let Some(working) = self.working.get_mut(&ack.caller)
+                    && let Some(consumer) = self.state.consumers.get(&ack.caller)
+                    && let Some(working) = self.working.get_mut(&(ack.caller.clone(), consumer.value.session))
                 {
                     working.remove(&ack.partition);
                 }
@@ -248,6 +275,40 @@ impl Stage {
         }
     }
 
+    /// An instance decides on what it remembers, and its steps are carried out if their guards hold.
+    fn zombie(&mut self, words: &Words<'_>, out: &mut String) {
+        let (state, what) = (&self.remembered[words.plain[0]], words.plain[1]);
+        let words = Words { verb: what, plain: words.plain[2..].to_vec(), named: words.named.clone() };
+        let mut minted = self.minted;
+        let steps = match what {
+            "plan" => {
+                let mint = &mut || {
+                    minted += 1;
+                    HandoffId::from_u128(minted)
+                };
+                handoff::plan(state, &self.settings, self.now_ms, mint).steps
+            }
+            "ready" => handoff::ready(state, self.now_ms, &self.ack(&words)).unwrap().into_iter().collect(),
+            "released" => handoff::released(state, &self.ack(&words)).unwrap().into_iter().collect(),
+            what => panic!("a zombie does not {what}"),
+        };
+        self.minted = minted;
+        for step in steps {
+            let key = |change: &Change| match change {
+                Change::Put(entry) => entry.key(),
+                Change::Delete(key) => key.clone(),
+            };
+            let mut reads = step.writes.iter().map(|write| (key(&write.change), write.read_at));
+            let mut guards = step.guards.iter().map(|guard| (guard.key.clone(), guard.read_at));
+            let is_overtaken = |(key, read_at): (Key, u64)| self.state.read_at(&key) != read_at;
+            if reads.any(is_overtaken) || guards.any(is_overtaken) {
+                writeln!(out, "overtaken").unwrap();
+            } else {
+                self.apply(&step, out);
+            }
+        }
+    }
+
     fn set(&mut self, words: &Words<'_>) {
         let settings = &mut self.settings;
         if let Some(mode) = words.get("mode") {
@@ -271,34 +332,50 @@ impl Stage {
         }
         let racks = words.list("racks").into_iter().enumerate();
         let racks = racks.map(|(number, rack)| (u32::try_from(number).unwrap(), rack.to_owned())).collect();
-        let topic =
-            Topic { partitions: words.plain[1].parse().unwrap(), weight: words.number("weight", 1), racks };
+        let weights = words.list("weights").into_iter().map(|word| {
+            let (partition, weight) = word.split_once(':').unwrap();
+            (partition.parse().unwrap(), weight.parse().unwrap())
+        });
+        let topic = Topic {
+            weight: words.number("weight", 1),
+            weights: weights.collect(),
+            racks,
+            ..Topic::new(words.plain[1].parse().unwrap())
+        };
         self.state.apply(revision, Change::Put(Entry::Topic(name, topic)));
     }
 
     fn register(&mut self, words: &Words<'_>, name: &ConsumerName, out: &mut String) {
+        let session = SessionId::from_u128(words.number("session", 1));
         let consumer = Consumer {
-            session: SessionId::from_u128(words.number("session", 1)),
             topics: words.list("topics").into_iter().map(|topic| topic.parse().unwrap()).collect(),
             capacity: words.number("capacity", 1),
             rack: words.get("rack").map(str::to_owned),
-            labels: BTreeMap::new(),
-            state: ConsumerState::Ready,
             holds: words.list("holds").into_iter().map(place).collect(),
-            registered_ms: self.now_ms,
+            ..Consumer::new(session, self.now_ms)
         };
         let registered = handoff::register(&self.state, name, consumer);
         if let Some(fenced) = registered.fenced {
             writeln!(out, "session {} of {name} is fenced", fenced.as_u128()).unwrap();
-            self.working.remove(name);
+            // What a client without a session does then is not ours to know.
+            self.working.remove(&(name.clone(), SessionId::NIL));
         }
         self.views.remove(name);
         self.apply(&registered.step, &mut String::new());
     }
 
-    /// Its lease has ended, and it has stopped before.
+    /// A lease has passed since the consumer was registered, and whoever was fenced has stopped.
+    fn waited(&mut self, name: &ConsumerName, out: &mut String) {
+        let Some(consumer) = self.state.consumers.get(name).map(|stored| &stored.value) else { return };
+        let session = consumer.session;
+        self.working.retain(|(whose, which), _| whose != name || *which == session);
+        let step = handoff::predecessors_gone(&self.state, name, session);
+        self.outcome(Ok(step), out);
+    }
+
+    /// Its lease has ended, and it has stopped before, and so have its predecessors.
     pub(crate) fn dies(&mut self, name: &ConsumerName) {
-        self.working.remove(name);
+        self.working.retain(|(whose, _), _| whose != name);
         self.views.remove(name);
         let revision = self.state.revision + 1;
         self.state.apply(revision, Change::Delete(Key::Consumer(name.clone())));
@@ -306,7 +383,7 @@ impl Stage {
 
     fn deregister(&mut self, words: &Words<'_>, out: &mut String) {
         let name = words.plain[0].parse().unwrap();
-        let session = words.get("session").map(|id| SessionId::from_u128(id.parse().unwrap()));
+        let session = self.session(words, &name);
         match handoff::deregister(&self.state, &name, session) {
             Err(refusal) => writeln!(out, "refused: {refusal}").unwrap(),
             Ok(Deregistered::WaitForDrain { step }) => {
@@ -320,11 +397,18 @@ impl Stage {
         }
     }
 
+    /// The process that says something: the one that is registered, if the script does not say which.
+    fn session(&self, words: &Words<'_>, name: &ConsumerName) -> SessionId {
+        let registered = self.state.consumers.get(name).map_or(1, |stored| stored.value.session.as_u128());
+        SessionId::from_u128(words.number("session", registered))
+    }
+
     fn ack(&self, words: &Words<'_>) -> Ack {
         let id = |name| words.get(name).map(|id| id.parse::<u128>().unwrap());
+        let caller: ConsumerName = words.plain[0].parse().unwrap();
         Ack {
-            caller: words.plain[0].parse().unwrap(),
-            session: id("session").map(SessionId::from_u128),
+            session: self.session(words, &caller),
+            caller,
             partition: place(words.plain[1]),
             handoff: id("id").map(HandoffId::from_u128),
             epoch: words.get("epoch").map(|epoch| handoff::Epoch(epoch.parse().unwrap())),
@@ -343,7 +427,7 @@ impl Stage {
         for (name, places) in &self.working {
             for place in places {
                 if let Some(other) = seen.insert(place, name) {
-                    panic!("{place} has two owners, {other} and {name}");
+                    panic!("{place} has two owners, {other:?} and {name:?}");
                 }
             }
         }
@@ -362,7 +446,9 @@ impl Stage {
         for (place, choice) in &desired.choices {
             let owner = self.state.assignments.get(place).map(|stored| &stored.value.owner);
             assert_eq!(owner, Some(&choice.owner), "{place}");
-            assert!(self.working[&choice.owner].contains(place), "{place} is worked on by {}", choice.owner);
+            let session = self.state.consumers[&choice.owner].value.session;
+            let working = &self.working[&(choice.owner.clone(), session)];
+            assert!(working.contains(place), "{place} is worked on by {}", choice.owner);
         }
         let takes = self.state.consumers.values().any(|stored| stored.value.state == ConsumerState::Ready);
         for (name, stored) in &self.state.consumers {

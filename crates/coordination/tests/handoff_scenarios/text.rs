@@ -8,7 +8,7 @@ use coordination::handoff::{Change, Command, ConsumerState, Entry, Key, TopicPar
 pub(crate) struct Words<'a> {
     pub(crate) verb: &'a str,
     pub(crate) plain: Vec<&'a str>,
-    named: BTreeMap<&'a str, &'a str>,
+    pub(crate) named: BTreeMap<&'a str, &'a str>,
 }
 
 impl<'a> Words<'a> {
@@ -50,10 +50,16 @@ pub(crate) fn place(text: &str) -> TopicPartition {
 
 pub(crate) fn shown_change(change: &Change) -> String {
     match change {
-        Change::Put(Entry::Consumer(name, consumer)) => match consumer.state {
-            ConsumerState::Ready => format!("consumer {name} is ready"),
-            ConsumerState::Draining => format!("consumer {name} drains"),
-        },
+        Change::Put(Entry::Consumer(name, consumer)) => {
+            let does = match consumer.state {
+                ConsumerState::Ready => "is ready",
+                ConsumerState::Draining => "drains",
+            };
+            let before = consumer.predecessors.iter().map(|session| format!(" {}", session.as_u128()));
+            let before: String = before.collect();
+            let waits = if before.is_empty() { String::new() } else { format!(" and waits for{before}") };
+            format!("consumer {name} {does}{waits}")
+        }
         Change::Put(Entry::Assignment(place, assignment)) => {
             format!("{place} is owned by {} epoch={}", assignment.owner, assignment.epoch)
         }
