@@ -1,11 +1,13 @@
 //! The command line: what can be typed, and how it is explained.
 
+pub(crate) mod assigner;
 pub(crate) mod group;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use self::assigner::{AssignerArgs, HandoffCommand};
 use self::group::GroupCommand;
 
 const EXAMPLES: &str = "\
@@ -16,6 +18,7 @@ Examples:
   kohort topic create orders --partitions 6 --config cleanup.policy=compact
   kohort topic list -o json
   kohort group describe billing
+  kohort assigner --etcd http://127.0.0.1:2379    assign partitions to stateful consumers
   kohort bench heartbeat --compare kohort=127.0.0.1:9092,kafka=127.0.0.1:19092
 
 Settings are properties with Kafka's names; `kohort config list` shows them all. They come from
@@ -56,6 +59,11 @@ pub(crate) enum Command {
     /// Check and list settings
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Assign partitions of any Kafka to stateful consumers by warm handoff, or ask about it
+    Assigner(Box<AssignerArgs>),
+    /// List, show and cancel handoffs of partitions between the assigner's consumers
+    #[command(subcommand)]
+    Handoff(HandoffCommand),
     /// Read a data directory while no broker runs on it
     #[command(subcommand)]
     Log(LogCommand),
@@ -121,6 +129,14 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) settings: SettingsArgs,
 
+    /// What is logged, and how.
+    #[command(flatten)]
+    pub(crate) logging: LogArgs,
+}
+
+/// What a server logs.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct LogArgs {
     /// Write logs as text for people or as JSON for programs [default: text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormat>,

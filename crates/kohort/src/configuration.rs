@@ -13,10 +13,17 @@ use crate::cli::SettingsArgs;
 pub(crate) struct Configuration {
     /// The broker's settings.
     pub(crate) settings: Settings,
+    /// What is logged, and how.
+    pub(crate) log: LogVariables,
+}
+
+/// What the environment of a server says about logging.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogVariables {
     /// `KOHORT_LOG`: which log lines to write.
-    pub(crate) log: Option<String>,
+    pub(crate) level: Option<String>,
     /// `KOHORT_LOG_FORMAT`: how to write them.
-    pub(crate) log_format: Option<String>,
+    pub(crate) format: Option<String>,
 }
 
 /// Everything that is wrong with the settings, so that one look is enough to mend them.
@@ -64,10 +71,10 @@ pub(crate) fn load(
                 set(&mut configuration.settings, Layer::Environment, &variable, property, &value);
             }
             Some(Meaning::File) if file.is_none() => file = Some(PathBuf::from(value)),
-            Some(Meaning::Log) => configuration.log = Some(value),
-            Some(Meaning::LogFormat) => configuration.log_format = Some(value),
+            Some(Meaning::Log) => configuration.log.level = Some(value),
+            Some(Meaning::LogFormat) => configuration.log.format = Some(value),
             Some(Meaning::File | Meaning::OfAnotherCommand) => {}
-            None if set_by_kubernetes(name) => {}
+            None if set_by_kubernetes(name, &value) || is_of_the_assigner(name) => {}
             None => unknown.push(variable),
         }
     }
@@ -95,16 +102,7 @@ pub(crate) fn load(
     }
 
     problems.extend(not_text.iter().map(|place| format!("{place}: the value is not UTF-8")));
-    for variable in unknown {
-        let name = variable.strip_prefix(PREFIX).unwrap_or(&variable);
-        let hint = nearest(
-            &name.to_lowercase(),
-            names.keys().map(|name| name.to_lowercase()).collect::<Vec<_>>().iter().map(String::as_str),
-        )
-        .map(|near| format!("; did you mean {PREFIX}{}?", near.to_uppercase()))
-        .unwrap_or_default();
-        problems.push(format!("{variable}: unknown setting{hint}"));
-    }
+    problems.extend(unknown.iter().map(|variable| unknown_variable(variable, names.keys())));
     if let Some(file) = file {
         read_file(&file, &mut configuration.settings, &mut problems);
     }
@@ -112,7 +110,8 @@ pub(crate) fn load(
     if problems.is_empty() { Ok(configuration) } else { Err(Problems(problems)) }
 }
 
-const PREFIX: &str = "KOHORT_";
+/// What the names of our variables begin with.
+pub(crate) const PREFIX: &str = "KOHORT_";
 
 /// What an environment variable stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,21 +146,52 @@ fn variable_name(property: &str) -> String {
     property.strip_prefix("kohort.").unwrap_or(property).replace('.', "_").to_uppercase()
 }
 
-/// A service named `kohort` puts its addresses into the environment of every pod beside it.
-fn set_by_kubernetes(name: &str) -> bool {
-    name.starts_with("SERVICE_") || name == "PORT" || name.starts_with("PORT_")
+/// What is said of a variable with our prefix that means nothing; `known` have it no more.
+pub(crate) fn unknown_variable<'a>(variable: &str, known: impl IntoIterator<Item = &'a String>) -> String {
+    let name = variable.strip_prefix(PREFIX).unwrap_or(variable).to_lowercase();
+    let known: Vec<String> = known.into_iter().map(|name| name.to_lowercase()).collect();
+    let hint = nearest(&name, known.iter().map(String::as_str))
+        .map(|near| format!("; did you mean {PREFIX}{}?", near.to_uppercase()))
+        .unwrap_or_default();
+    format!("{variable}: unknown setting{hint}")
+}
+
+/// The variables of the broker and of the commands, without their prefix, beside which the assigner may run.
+pub(crate) fn broker_variables() -> impl Iterator<Item = String> {
+    environment_names().into_keys()
+}
+
+/// One machine's environment may be that of both; the assigner checks its own.
+fn is_of_the_assigner(name: &str) -> bool {
+    name == "ASSIGNER" || name.starts_with("ASSIGNER_")
+}
+
+/// A service named `kohort`, or `kohort-metrics`, puts its addresses into the environment of every pod beside it.
+pub(crate) fn set_by_kubernetes(name: &str, value: &str) -> bool {
+    // As if the service were named: what comes before it is the rest of that name.
+    let name = format!("_{name}");
+    if name.ends_with("_SERVICE_HOST") || name.ends_with("_SERVICE_PORT") || name.contains("_SERVICE_PORT_") {
+        return true;
+    }
+    // `_PORT_9092_TCP`, and `_PORT_9092_TCP_ADDR` and the like.
+    let is_of_a_port = name.rsplit_once("_PORT_").is_some_and(|(_, rest)| {
+        let mut words = rest.split('_');
+        let is_number = words.next().is_some_and(|number| number.parse::<u16>().is_ok());
+        is_number && matches!(words.next(), Some("TCP" | "UDP" | "SCTP"))
+    });
+    is_of_a_port || (name.ends_with("_PORT") && value.contains("://"))
 }
 
 fn read_file(path: &Path, settings: &mut Settings, problems: &mut Vec<String>) {
     let place = path.display();
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) => return problems.push(format!("{place}: cannot be read: {error}")),
-    };
-    let table: toml::Table = match text.parse() {
+    let mut table = match read_table(path) {
         Ok(table) => table,
-        Err(error) => return problems.push(format!("{place}: {error}")),
+        Err(problem) => return problems.push(problem),
     };
+    // One file may hold the settings of both; the assigner checks its own.
+    if table.get(ASSIGNER_TABLE).is_some_and(toml::Value::is_table) {
+        table.remove(ASSIGNER_TABLE);
+    }
     let mut values = Vec::new();
     flatten(String::new(), &toml::Value::Table(table), &mut values);
     for (name, value) in values {
@@ -174,8 +204,22 @@ fn read_file(path: &Path, settings: &mut Settings, problems: &mut Vec<String>) {
     }
 }
 
+/// The table of a TOML file that is the assigner's.
+pub(crate) const ASSIGNER_TABLE: &str = "assigner";
+
+/// A TOML file, or what is wrong with it.
+pub(crate) fn read_table(path: &Path) -> Result<toml::Table, String> {
+    let place = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{place}: cannot be read: {error}"))?;
+    text.parse().map_err(|error| format!("{place}: {error}"))
+}
+
 /// Names with their dots, whether the file quotes them (`"num.partitions"`) or nests them (`num.partitions`).
-fn flatten(name: String, value: &toml::Value, into: &mut Vec<(String, Result<String, &'static str>)>) {
+pub(crate) fn flatten(
+    name: String,
+    value: &toml::Value,
+    into: &mut Vec<(String, Result<String, &'static str>)>,
+) {
     let scalar = |value: &toml::Value| match value {
         toml::Value::String(text) => Ok(text.clone()),
         toml::Value::Integer(number) => Ok(number.to_string()),
@@ -289,7 +333,7 @@ mod tests {
         assert_eq!(settings.listeners().len(), 1);
         assert_eq!((settings.data_dir().as_str(), settings.admin_address()), ("elsewhere", None));
         assert_eq!(settings.value("kohort.flush").as_deref(), Some("os"));
-        assert_eq!(configuration.log.as_deref(), Some("debug"));
+        assert_eq!(configuration.log.level.as_deref(), Some("debug"));
     }
 
     #[test]
@@ -299,6 +343,42 @@ mod tests {
         let environment = [("OTHER".into(), odd()), (odd(), odd()), ("KOHORT_DATA_DIR".into(), odd())];
         let refused = ["KOHORT_DATA_DIR: the value is not UTF-8", "--data-dir: the value is not UTF-8"];
         assert_eq!(load(&args, environment).unwrap_err().0, refused);
+    }
+
+    #[test]
+    fn the_addresses_of_services_are_no_settings() {
+        for (name, value) in [
+            ("SERVICE_HOST", "10.0.0.1"),
+            ("SERVICE_PORT_KAFKA", "9092"),
+            ("PORT", "tcp://10.0.0.1:9092"),
+            ("PORT_9092_TCP", "tcp://10.0.0.1:9092"),
+            ("PORT_9092_TCP_PROTO", "tcp"),
+            ("METRICS_SERVICE_HOST", "10.0.0.1"),
+            ("METRICS_SERVICE_PORT", "9645"),
+            ("METRICS_SERVICE_PORT_HTTP", "9645"),
+            ("METRICS_PORT", "tcp://10.0.0.1:9645"),
+            ("METRICS_PORT_9645_TCP_PORT", "9645"),
+            ("METRICS_PORT_9645_TCP_ADDR", "10.0.0.1"),
+        ] {
+            assert!(set_by_kubernetes(name, value), "{name}");
+        }
+        for (name, value) in [("BIND_PORT", "1"), ("PORT_RANGE", "1"), ("NUM_PARTITION", "3"), ("PORTS", "1")]
+        {
+            assert!(!set_by_kubernetes(name, value), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_the_assigners_is_left_to_it() {
+        let file = file("\"num.partitions\" = 2\n[assigner]\nbind_port = 1\nodd = true\n");
+        let args = SettingsArgs { config: Some(file.path().to_owned()), ..SettingsArgs::default() };
+        let environment = variables(&[
+            ("KOHORT_ASSIGNER", "http://a:1"),
+            ("KOHORT_ASSIGNER_BIND_PORT", "1"),
+            ("KOHORT_ASSIGNER_SERVICE_HOST", "10.0.0.1"),
+            ("ETCD_ENDPOINTS", "http://e:1"),
+        ]);
+        assert_eq!(load(&args, environment).unwrap().settings.num_partitions(), 2);
     }
 
     #[test]

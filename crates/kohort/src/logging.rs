@@ -4,13 +4,13 @@ use std::io::{self, IsTerminal};
 
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::{LogFormat, ServeArgs};
-use crate::configuration::Configuration;
+use crate::cli::{LogArgs, LogFormat};
+use crate::configuration::LogVariables;
 use crate::failure::{Failure, Kind};
 
 /// Starts logging as the flags say, else the environment, else plainly; says how lines are written.
-pub(crate) fn start(args: &ServeArgs, configuration: &Configuration) -> anyhow::Result<LogFormat> {
-    let format = match (args.log_format, configuration.log_format.as_deref()) {
+pub(crate) fn start(args: &LogArgs, variables: &LogVariables) -> anyhow::Result<LogFormat> {
+    let format = match (args.log_format, variables.format.as_deref()) {
         (Some(format), _) => format,
         (None, None | Some("text")) => LogFormat::Text,
         (None, Some("json")) => LogFormat::Json,
@@ -19,7 +19,7 @@ pub(crate) fn start(args: &ServeArgs, configuration: &Configuration) -> anyhow::
             return Err(Failure::new(Kind::Usage, message).into());
         }
     };
-    let level = args.log.as_deref().or(configuration.log.as_deref()).unwrap_or("info");
+    let level = args.log.as_deref().or(variables.level.as_deref()).unwrap_or("info");
     let filter = EnvFilter::try_new(level).map_err(|error| {
         Failure::new(Kind::Usage, format!("--log {level}: {error}; try error, warn, info, debug or trace"))
     })?;

@@ -5,6 +5,7 @@
 
 mod admin;
 mod admin_client;
+mod assigner_command;
 mod bench_command;
 mod cli;
 mod config_command;
@@ -12,6 +13,7 @@ mod configuration;
 mod dial;
 mod failure;
 mod group_command;
+mod handoff_command;
 mod http;
 mod listeners;
 mod log_command;
@@ -51,6 +53,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Group(command)) => wait(group_command::run(command))?,
         Some(Command::Snapshot(args)) => wait(snapshot_command::run(args))?,
         Some(Command::Config(command)) => config_command::run(&command)?,
+        Some(Command::Assigner(args)) => return assigner_command::run(*args),
+        Some(Command::Handoff(command)) => wait(handoff_command::run(command))?,
         Some(Command::Log(command)) => log_command::run(&command)?,
         Some(Command::Bench(command)) => bench_command::run(*command)?,
         Some(Command::Version(output)) => version_command::run(output)?,
@@ -59,7 +63,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs a command that only asks others: one thread is enough for that.
-fn wait(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+pub(crate) fn wait(command: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     runtime.block_on(command)

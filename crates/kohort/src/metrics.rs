@@ -16,11 +16,17 @@ use store::{Metrics, SYNC_BUCKETS_SECONDS};
 
 /// Adds what this process and its store count; names of the store's begin with `kohort_`.
 pub(crate) fn register(registry: &mut Registry, store: Arc<Metrics>) {
+    register_process(registry);
+    let kohort = registry.sub_registry_with_prefix("kohort");
+    kohort.register_collector(Box::new(StoreCollector(store)));
+}
+
+/// Adds what this process is and uses.
+pub(crate) fn register_process(registry: &mut Registry) {
     registry.register_collector(Box::new(ProcessCollector { started: SystemTime::now() }));
     let kohort = registry.sub_registry_with_prefix("kohort");
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     kohort.register("build", "What runs", Info::new(version));
-    kohort.register_collector(Box::new(StoreCollector(store)));
 }
 
 #[derive(Debug)]

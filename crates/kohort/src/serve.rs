@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let configuration = configuration::load(&args.settings, std::env::vars_os())
         .map_err(|problems| Failure::new(Kind::Usage, problems.to_string()))?;
-    let format = logging::start(args, &configuration)?;
+    let format = logging::start(&args.logging, &configuration.log)?;
     for name in configuration.settings.without_effect() {
         warn!("{name} has no effect in Kohort");
     }
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
 
 /// Every connection and every segment in use is an open file; the usual limit of 1024 is meant for programs
 /// that use `select`. What cannot be raised is told by the first connection that fails.
-fn allow_many_files() {
+pub(crate) fn allow_many_files() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some() && limit.current != limit.maximum {
         let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

@@ -42,6 +42,8 @@ fn help_begins_with_what_it_is_and_ends_with_examples_and_exit_codes() {
               topic     Create, list, describe, alter and delete topics of any Kafka
               group     List, describe, explain, reset and delete consumer groups of any Kafka
               config    Check and list settings
+              assigner  Assign partitions of any Kafka to stateful consumers by warm handoff, or ask about it
+              handoff   List, show and cancel handoffs of partitions between the assigner's consumers
               log       Read a data directory while no broker runs on it
               snapshot  Copy the data of a running broker into a new directory
               bench     Measure any Kafka: heartbeats, commits, joins, records, memory; alone or side by side
@@ -72,6 +74,7 @@ fn help_begins_with_what_it_is_and_ends_with_examples_and_exit_codes() {
               kohort topic create orders --partitions 6 --config cleanup.policy=compact
               kohort topic list -o json
               kohort group describe billing
+              kohort assigner --etcd http://127.0.0.1:2379    assign partitions to stateful consumers
               kohort bench heartbeat --compare kohort=127.0.0.1:9092,kafka=127.0.0.1:19092
 
             Settings are properties with Kafka's names; `kohort config list` shows them all. They come from
@@ -252,41 +255,43 @@ fn bench_help_names_every_scenario() {
         &kohort(&["bench", "--help"]),
         0,
         &expect![[r#"
-        Measure any Kafka: heartbeats, commits, joins, records, memory; alone or side by side
+            Measure any Kafka: heartbeats, commits, joins, records, memory; alone or side by side
 
-        Usage: kohort bench <COMMAND>
+            Usage: kohort bench <COMMAND>
 
-        Commands:
-          echo          Frames sent back by a server of our own: the limit on this machine
-          heartbeat     Members of groups that say that they are alive
-          commit        Members of groups that say how far they have read
-          join          Many members start at once, then one more comes
-          first-record  A lone consumer, from subscribing to its first record
-          churn         One member leaves and comes back
-          groups        What idle groups and members cost the server in memory
-          latency       One request in flight on one connection
-          produce       Record batches that are appended
-          consume       Records that are fetched
-          connections   Many connections, idle and active
-          start         From exec to the first answer
-          recovery      From a kill to the first answers about groups
-          help          Print this message or the help of the given subcommand(s)
+            Commands:
+              echo          Frames sent back by a server of our own: the limit on this machine
+              heartbeat     Members of groups that say that they are alive
+              commit        Members of groups that say how far they have read
+              join          Many members start at once, then one more comes
+              first-record  A lone consumer, from subscribing to its first record
+              churn         One member leaves and comes back
+              groups        What idle groups and members cost the server in memory
+              latency       One request in flight on one connection
+              produce       Record batches that are appended
+              consume       Records that are fetched
+              connections   Many connections, idle and active
+              start         From exec to the first answer
+              recovery      From a kill to the first answers about groups
+              handoff       The assigner: its plans, and how fast partitions change hands
+              help          Print this message or the help of the given subcommand(s)
 
-        Options:
-          -h, --help  Print help
+            Options:
+              -h, --help  Print help
 
-        Examples:
-          kohort bench heartbeat --groups 1 --members 64 --duration 10s
-          kohort bench commit --compare kohort=127.0.0.1:9092,kafka=127.0.0.1:19092
-          kohort bench join --members 1000 -o json
-          kohort bench heartbeat --groups 1 --sweep members=1,10,100,1000 --report heartbeat.html
-          kohort bench start --bootstrap 127.0.0.1:19092 \
-              --command 'kohort --listen 127.0.0.1:19092 --admin none --data-dir /tmp/empty'
+            Examples:
+              kohort bench heartbeat --groups 1 --members 64 --duration 10s
+              kohort bench commit --compare kohort=127.0.0.1:9092,kafka=127.0.0.1:19092
+              kohort bench join --members 1000 -o json
+              kohort bench heartbeat --groups 1 --sweep members=1,10,100,1000 --report heartbeat.html
+              kohort bench start --bootstrap 127.0.0.1:19092 \
+                  --command 'kohort --listen 127.0.0.1:19092 --admin none --data-dir /tmp/empty'
+              kohort bench handoff --assigner http://127.0.0.1:50051 --bootstrap 127.0.0.1:9092
 
-        Topics and groups that a run needs are made on the server, under names that begin with `bench-`, and
-        removed in the end, except by `recovery`, which needs data of its own for each run. A run in which
-        any reply is wrong fails and shows no figures.
-    "#]],
+            Topics and groups that a run needs are made on the server, under names that begin with `bench-`, and
+            removed in the end, except by `recovery`, which needs data of its own for each run. A run in which
+            any reply is wrong fails and shows no figures.
+        "#]],
         &expect![[""]],
     );
 }
