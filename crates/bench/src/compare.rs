@@ -28,10 +28,12 @@ pub(crate) struct Target {
 /// Where it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
-    /// A server that speaks Kafka, and its process when it is on this machine.
+    /// A server, and its process when it is on this machine.
     Server(SocketAddr, Option<ServerProcess>),
     /// Our own server that sends frames back.
     Echo,
+    /// No server: what is measured is done in this process.
+    Here,
 }
 
 impl Target {
@@ -69,6 +71,7 @@ impl Target {
         match self.place {
             Place::Server(address, process) => Ok((address, process)),
             Place::Echo => bail!("the echo only sends frames back"),
+            Place::Here => bail!("no server was named"),
         }
     }
 }

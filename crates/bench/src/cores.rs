@@ -90,6 +90,13 @@ impl Cores {
         load.into_iter().chain(self.doubt_about_others(about)).collect()
     }
 
+    /// Counts processes on this machine that the server stands on as part of it; says what they took.
+    pub(crate) fn add_to_server(&mut self, time: Duration) -> f64 {
+        let share = time.as_secs_f64() / self.over.as_secs_f64().max(f64::MIN_POSITIVE);
+        self.server = self.server.map(|server| server + share);
+        share
+    }
+
     /// Whether somebody else used the machine, which is all that can be wrong with one request at a time.
     pub(crate) fn doubt_about_others(&self, about: &str) -> Option<Doubt> {
         self.others(about, self.load + self.server?)

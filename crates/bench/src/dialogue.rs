@@ -45,15 +45,18 @@ pub(crate) struct Dialogue {
 /// Nobody answers at the address.
 #[derive(Debug)]
 pub struct Unreachable {
-    address: SocketAddr,
-    source: io::Error,
+    /// Who was looked for.
+    pub(crate) whom: &'static str,
+    pub(crate) address: SocketAddr,
+    pub(crate) source: io::Error,
 }
 
 impl std::error::Error for Unreachable {}
 
 impl fmt::Display for Unreachable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot reach a broker at {}; is one running there? ({})", self.address, self.source)
+        let Self { whom, address, source } = self;
+        write!(f, "cannot reach {whom} at {address}; is one running there? ({source})")
     }
 }
 
@@ -105,8 +108,11 @@ pub(crate) fn comes_later(code: ErrorCode) -> bool {
 impl Dialogue {
     /// Connects and asks which versions the server speaks.
     pub(crate) fn open(address: SocketAddr) -> Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, PATIENCE)
-            .map_err(|source| Unreachable { address, source })?;
+        let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(|source| Unreachable {
+            whom: "a broker",
+            address,
+            source,
+        })?;
         stream.set_nodelay(true).context("set up a connection")?;
         stream.set_read_timeout(Some(PATIENCE)).context("set up a connection")?;
         stream.set_write_timeout(Some(PATIENCE)).context("set up a connection")?;

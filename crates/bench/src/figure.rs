@@ -54,6 +54,8 @@ pub(crate) enum DoubtKind {
     Load,
     /// Others use the machine.
     Others,
+    /// The flags leave something out, or say what the figures do not bear out.
+    Flags,
 }
 
 impl Doubt {

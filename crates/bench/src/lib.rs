@@ -6,17 +6,24 @@
 //! `study` of `report`s, which is shown as a table or as JSON and drawn with [`plot`] for a `page`. A run in which
 //! any reply is wrong fails and gives no figures.
 //!
+//! The assigner speaks gRPC instead: two consumers hand partitions to each other (`handover`) and keep a `ledger` of who
+//! works on what; how long its leader plans is measured without any server (`planning`).
+//!
 //! The load must cost less than what it measures: one thread serves many connections ([`mio`]), requests are encoded
 //! once and patched, and a reply that is byte for byte a known good one is not decoded.
 
+mod assigner;
 mod closed_loop;
 mod compare;
+mod consumer;
 mod cores;
 mod dialogue;
 mod duration;
 mod echo;
 mod figure;
+mod handover;
 mod histogram;
+mod ledger;
 mod lines;
 mod machine;
 mod members;
@@ -24,6 +31,7 @@ mod misuse;
 mod number;
 mod options;
 mod page;
+mod planning;
 pub mod plot;
 mod process;
 mod progress;
@@ -31,6 +39,8 @@ mod records;
 mod reply_check;
 mod report;
 mod scenario;
+#[cfg(test)]
+mod scripted_assigner;
 #[cfg(test)]
 mod scripted_server;
 mod server_command;
@@ -55,6 +65,7 @@ Examples:
   kohort bench heartbeat --groups 1 --sweep members=1,10,100,1000 --report heartbeat.html
   kohort bench start --bootstrap 127.0.0.1:19092 \\
       --command 'kohort --listen 127.0.0.1:19092 --admin none --data-dir /tmp/empty'
+  kohort bench handoff --assigner http://127.0.0.1:50051 --bootstrap 127.0.0.1:9092
 
 Topics and groups that a run needs are made on the server, under names that begin with `bench-`, and
 removed in the end, except by `recovery`, which needs data of its own for each run. A run in which
@@ -96,6 +107,8 @@ enum Scenario {
     Start(scenario::start::Start),
     /// From a kill to the first answers about groups
     Recovery(scenario::recovery::Recovery),
+    /// The assigner: its plans, and how fast partitions change hands
+    Handoff(scenario::handoff::Handoff),
 }
 
 /// Measures and shows the figures on standard output; fails when any reply was wrong.
@@ -114,6 +127,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
         Scenario::Connections(connections) => Box::new(connections),
         Scenario::Start(start) => Box::new(start),
         Scenario::Recovery(recovery) => Box::new(recovery),
+        Scenario::Handoff(handoff) => Box::new(handoff),
     };
     compare::run(scenario.as_mut())
 }

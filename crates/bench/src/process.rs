@@ -85,6 +85,15 @@ impl ServerProcess {
     }
 }
 
+/// Processor time used so far by all processes of this name that run on this machine.
+pub(crate) fn cpu_of_all(name: &str) -> Duration {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let named =
+        pids.map(|pid| ServerProcess { pid }).filter(|process| process.name().as_deref() == Some(name));
+    named.filter_map(|process| process.cpu().ok()).sum()
+}
+
 /// Lets this process have as many connections as the system allows it, and says how many that are.
 pub(crate) fn raise_open_files() -> u64 {
     use rustix::process::{Resource, getrlimit, setrlimit};

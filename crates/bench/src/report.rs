@@ -51,7 +51,7 @@ impl Series {
     pub(crate) fn new(target: &Target) -> Self {
         let (address, process) = match target.place {
             Place::Server(address, process) => (Some(address), process),
-            Place::Echo => (None, None),
+            Place::Echo | Place::Here => (None, None),
         };
         let process = process.map(|it| (it.pid, it.name().unwrap_or_default()));
         Self { name: target.name.clone(), address, process, rows: Vec::new(), doubts: Vec::new() }

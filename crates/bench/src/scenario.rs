@@ -7,6 +7,7 @@ pub(crate) mod consume;
 pub(crate) mod echo;
 pub(crate) mod first_record;
 pub(crate) mod groups;
+pub(crate) mod handoff;
 pub(crate) mod heartbeat;
 pub(crate) mod join;
 pub(crate) mod latency;

@@ -1,5 +1,7 @@
 //! Repetitions of one figure, summed up.
 
+use std::time::Duration;
+
 /// The middle and the ends of what repetitions gave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
@@ -24,9 +26,48 @@ impl Spread {
     }
 }
 
+/// Times that are few enough to keep each.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Times(Vec<Duration>);
+
+impl Times {
+    /// Keeps one more.
+    pub(crate) fn record(&mut self, took: Duration) {
+        self.0.push(took);
+    }
+
+    /// Keeps all that another has.
+    pub(crate) fn extend(&mut self, other: &Self) {
+        self.0.extend_from_slice(&other.0);
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The time that this many hundredths of all did not exceed; zero when there is none.
+    pub(crate) fn percentile(&self, hundredths: usize) -> Duration {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        let rank = (sorted.len() * hundredths).div_ceil(100).max(1);
+        sorted.get(rank - 1).copied().unwrap_or_default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percentiles_are_times_that_were_seen() {
+        let mut times = Times::default();
+        assert_eq!(times.percentile(99), Duration::ZERO);
+        for millis in (1..=200).rev() {
+            times.record(Duration::from_millis(millis));
+        }
+        assert_eq!([0, 50, 99, 100].map(|it| times.percentile(it).as_millis()), [1, 100, 198, 200]);
+    }
 
     #[test]
     fn the_median_is_in_the_middle() {

@@ -6,10 +6,12 @@ mod support;
 
 use std::fs;
 
+use e2e::assigner::Assigner;
+use e2e::etcd::{self, Etcd};
 use e2e::kohort::{Kohort, Options, binary};
 use e2e::{ports, process::Finished};
 use serde_json::Value;
-use support::{code, kohort};
+use support::{Connection, code, kohort};
 
 /// Loads so short that all scenarios together take seconds.
 const BRIEF: [&str; 4] = ["--duration", "200ms", "--warmup", "50ms"];
@@ -114,6 +116,65 @@ fn servers_are_started_and_killed() {
 }
 
 #[test]
+fn plans_are_measured_without_an_assigner() {
+    let plan = ["handoff", "--partitions", "300", "--consumers", "7"];
+    let figures = measured(&[&plan[..], &BRIEF].concat());
+    check_targets(&figures, &plan);
+    let target = &figures["targets"][0];
+    assert_eq!(target["name"], "plan");
+    assert_eq!(target["figures"].as_array().unwrap().len(), 8, "two for each occasion");
+    let notes = target["notes"].to_string();
+    assert!(notes.contains("not measured, only the plan is"), "{notes}");
+
+    let figures = measured(&[&["handoff", "--sweep", "partitions=10,100"], &BRIEF[..]].concat());
+    assert_eq!(figures["sweep"], "partitions");
+}
+
+#[test]
+fn partitions_are_handed_over_between_two_consumers_and_none_has_two_owners() {
+    let etcd = Etcd::start(&etcd::Options { without_fsync: true, ..Default::default() }).unwrap();
+    let broker = Kohort::start(Options::default()).unwrap();
+    let handoff =
+        ["handoff", "--rounds", "2", "--debounce", "100ms", "--partitions", "30", "--consumers", "3"];
+    let there = ["--bootstrap", &broker.bootstrap(), "--topic-partitions", "7"];
+    let start = |settings: &[(&str, &str)]| {
+        let debounce = ("rebalance_debounce_interval_secs", "0.1");
+        Assigner::start(&etcd.url(), &broker.bootstrap(), &[&[debounce], settings].concat()).unwrap()
+    };
+    let assigner = start(&[]);
+    let at = ["--assigner", &assigner.url(), "--concurrent", "1,2"];
+    let figures = measured(&[&handoff[..], &there, &at, &BRIEF].concat());
+    check_targets(&figures, &handoff);
+    let target = &figures["targets"][0];
+    assert_eq!((&target["name"], &target["process"]["name"]), (&"assigner".into(), &"kohort".into()));
+    let value = |name: &str| {
+        let figures = target["figures"].as_array().unwrap();
+        let figure = figures.iter().find(|figure| figure["name"] == name);
+        figure.unwrap_or_else(|| panic!("{name} in {target}"))["median"].as_f64().unwrap()
+    };
+    // Half of seven partitions, in two rounds each.
+    assert_eq!((value("handoffs, 1 at once"), value("handoffs, 2 at once")), (6.0, 6.0));
+    assert_eq!(value("registrations").to_string(), "4");
+
+    // The same one under two names; the plan is measured once.
+    Connection::open(&broker.bootstrap()).create_topic("words", 4);
+    let compare = format!("one={url},other={url}", url = assigner.url());
+    let at = ["--compare", &compare, "--topic", "words", "--repetitions", "1"];
+    let figures = measured(&[&handoff[..], &at, &BRIEF].concat());
+    check_targets(&figures, &handoff);
+    let [one, other] = figures["targets"].as_array().unwrap().as_slice() else { panic!("{figures}") };
+    assert!(one.to_string().contains("plan, one joins") && !other.to_string().contains("plan, one joins"));
+    assert!(other["figures"].as_array().unwrap().iter().any(|figure| figure["ratio"].is_f64()), "{other}");
+
+    // Under a prefix of its own it need not wait for the other's leadership to end.
+    let overlapping = start(&[("handoff_mode", "overlap"), ("etcd_prefix", "/overlap/")]);
+    let at = ["--assigner", &overlapping.url()];
+    let finished = bench(&[&handoff[..], &there, &at, &BRIEF].concat());
+    assert_eq!((code(&finished), finished.stdout.as_str()), (Some(1), ""), "{}", finished.stderr);
+    assert!(finished.stderr.contains("has two owners"), "{}", finished.stderr);
+}
+
+#[test]
 fn a_wrong_reply_spoils_the_run() {
     let broker = Kohort::start(Options::default().set("group.max.size", "5")).unwrap();
     let finished = bench(&["join", "--members", "6", "--bootstrap", &broker.bootstrap()]);
@@ -127,6 +188,9 @@ fn what_cannot_be_measured_is_told_at_once() {
     let [nobody] = ports::free_ports().unwrap();
     let finished = bench(&["latency", "--bootstrap", &nobody.to_string()]);
     assert_eq!(code(&finished), Some(3), "{}", finished.stderr);
+    let finished = bench(&["handoff", "--assigner", &format!("http://{nobody}")]);
+    assert_eq!(code(&finished), Some(3), "{}", finished.stderr);
+    assert!(finished.stderr.contains("cannot reach an assigner"), "{}", finished.stderr);
     let silent =
         ["start", "--bootstrap", &nobody.to_string(), "--command", "sh -c 'echo no room >&2; exit 7'"];
     let finished = bench(&silent);
@@ -142,6 +206,12 @@ fn what_cannot_be_measured_is_told_at_once() {
         (&["heartbeat", "--sweep", "members=100,1"], "64 groups need as many members, and there are 1"),
         (&["recovery", "--command", "true", "--repetitions", "2"], "recovery measures once"),
         (&["recovery", "--command", "true", "--sweep", "groups=1,2"], "recovery measures once"),
+        (&["handoff", "--consumers", "1"], "at least 2 consumers"),
+        (&["handoff", "--topic-partitions", "1"], "at least 2 partitions"),
+        (&["handoff", "--sweep", "partitions=10,100001"], "at most 100000 partitions"),
+        (&["handoff", "--concurrent", "2,2"], "2 twice"),
+        (&["handoff", "--compare", "a=127.0.0.1:1,b=127.0.0.1:2"], "name it with --topic"),
+        (&["handoff", "--assigner", "nowhere"], "nowhere is not an address"),
         (&["handsprings"], "handsprings"),
     ] {
         let finished = bench(arguments);

@@ -93,15 +93,14 @@ impl Scenario for Commit {
     }
 
     fn measure(&self, target: &Target) -> Result<Outcome> {
-        match target.place {
-            Place::Server(address, process) => self.measure_server(address, process),
-            Place::Echo => {
-                let member = Identity::sample("commit");
-                let sample = Committer { member, partitions: self.partitions_at(0), acknowledged: -1 };
-                let request = sample.request("bench-topic", BY_NAME);
-                echo::measure(&self.common, &self.loaded, 1, WHAT, &request)
-            }
+        if let Place::Echo = target.place {
+            let member = Identity::sample("commit");
+            let sample = Committer { member, partitions: self.partitions_at(0), acknowledged: -1 };
+            let request = sample.request("bench-topic", BY_NAME);
+            return echo::measure(&self.common, &self.loaded, 1, WHAT, &request);
         }
+        let (address, process) = target.server()?;
+        self.measure_server(address, process)
     }
 }
 

@@ -79,13 +79,12 @@ impl Scenario for Heartbeat {
     }
 
     fn measure(&self, target: &Target) -> Result<Outcome> {
-        match target.place {
-            Place::Server(address, process) => self.measure_server(address, process),
-            Place::Echo => {
-                let request = request(&Identity::sample("heartbeat"), 4);
-                echo::measure(&self.common, &self.loaded, 1, WHAT, &request)
-            }
+        if let Place::Echo = target.place {
+            let request = request(&Identity::sample("heartbeat"), 4);
+            return echo::measure(&self.common, &self.loaded, 1, WHAT, &request);
         }
+        let (address, process) = target.server()?;
+        self.measure_server(address, process)
     }
 }
 

@@ -6,19 +6,38 @@ use e2e::checkout;
 
 use crate::tools::Tools;
 
-/// Machine and versions.
-pub(crate) fn gather(tools: &Tools) -> Vec<(&'static str, String)> {
+/// Machine and versions, for what both brokers do.
+pub(crate) fn of_brokers(tools: &Tools) -> Vec<(&'static str, String)> {
+    let kafka = format!("{}, one node, its defaults, a heap of 1 GiB", tools.kafka_version());
+    let others = [
+        ("Apache Kafka", kafka),
+        ("Java", said("java", &["-version"])),
+        ("librdkafka", rdkafka::util::get_rdkafka_version().1),
+    ];
+    machine().into_iter().chain(others).collect()
+}
+
+/// Machine and versions, for the assigner.
+pub(crate) fn of_the_assigner() -> Vec<(&'static str, String)> {
+    machine().into_iter().chain([("etcd", format!("{}, one node", etcd_version()))]).collect()
+}
+
+fn machine() -> Vec<(&'static str, String)> {
     let machine = bench::Machine::here();
     vec![
-        ("Cores, shared by broker and load", machine.cores.to_string()),
+        ("Cores, shared by all and the load", machine.cores.to_string()),
         ("Processor", machine.processor),
         ("Memory", machine.memory),
         ("Kernel", format!("Linux {}", machine.kernel)),
         ("Kohort", format!("{} at {}", env!("CARGO_PKG_VERSION"), commit())),
-        ("Apache Kafka", format!("{}, one node, its defaults, a heap of 1 GiB", tools.kafka_version())),
-        ("Java", said("java", &["-version"])),
-        ("librdkafka", rdkafka::util::get_rdkafka_version().1),
     ]
+}
+
+/// The version of the etcd that the assigner stands on.
+fn etcd_version() -> String {
+    let built = checkout::tools().join("etcd/etcd").display().to_string();
+    let version = said(&built, &["--version"]);
+    version.trim_start_matches("etcd Version: ").to_owned()
 }
 
 /// The commit that is checked out, and whether files differ from it.

@@ -47,15 +47,20 @@ impl Generator {
         Ok(Self { program: e2e::kohort::binary()?, scale, drawings, commands: Vec::new() })
     }
 
-    /// Every command so far, with names in place of addresses.
-    pub(crate) fn commands(&self) -> Vec<String> {
-        self.commands.clone()
+    /// Every command since this was last asked, with names in place of addresses.
+    pub(crate) fn take_commands(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.commands)
     }
 
     /// Measures a scenario.
     pub(crate) fn run(&mut self, scenario: &[&str], on: &On) -> Result<Figures> {
+        self.run_naming(scenario, &[], on)
+    }
+
+    /// Measures a scenario. Where others have places of their own, `names` has the place here and what to call it.
+    pub(crate) fn run_naming(&mut self, scenario: &[&str], names: &[Name], on: &On) -> Result<Figures> {
         let time = ["--duration", self.scale.duration, "--warmup", self.scale.warmup];
-        self.measure(&[scenario, &time].concat(), &[], on, self.scale.repetitions).map(Figures)
+        self.measure(&[scenario, &time].concat(), names, on, self.scale.repetitions).map(Figures)
     }
 
     /// Brings a load that nobody asks about.
@@ -67,8 +72,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Measures a scenario on a server that serves one run. Where others have places of their own, `names` has the
-    /// place here and what to call it.
+    /// Measures a scenario on a server that serves one run.
     pub(crate) fn once(&mut self, scenario: &[&str], names: &[Name], on: &On) -> Result<Figures> {
         self.measure(scenario, names, on, 1).map(Figures)
     }

@@ -1,11 +1,14 @@
-//! Measures Kohort beside Apache Kafka on this machine, in one run, and writes docs/benchmarks.md with its plots.
+//! Measures Kohort beside Apache Kafka on this machine, in one run, and writes docs/benchmarks.md with its plots, and
+//! docs/assigner-benchmarks.md.
 //!
 //! `cargo xtask bench` runs it. Both brokers get the same load: from `kohort bench`, which turns from one to the other,
 //! and for records also from librdkafka's and Kafka's own performance programs. What only Kohort owes (a reader that
-//! never reads, very large groups) is measured on Kohort alone. `--groups` measures groups alone and `--records` all
-//! the rest; `--quick` measures little of everything. These three leave docs/ as it is.
+//! never reads, very large groups) is measured on Kohort alone, and so is the assigner, on an etcd of its own, for a page
+//! of its own. `--groups`, `--records` and `--assigner` measure one of the three parts; `--quick` measures little of
+//! everything. A page that is not measured whole leaves the one in docs/ as it is.
 #![expect(clippy::print_stdout, reason = "this program talks to a person at a terminal")]
 
+mod assigner;
 mod facts;
 mod generator;
 mod groups;
@@ -27,7 +30,7 @@ use anyhow::{Context, Result, bail};
 use e2e::checkout;
 
 use crate::generator::Generator;
-use crate::page::Page;
+use crate::page::{Page, Subject};
 use crate::tools::Tools;
 
 /// How much load one repetition brings.
@@ -48,6 +51,8 @@ pub(crate) struct Scale {
     pub(crate) large_group: usize,
     pub(crate) idle_groups: usize,
     pub(crate) connections: usize,
+    /// How often a consumer of the assigner comes and goes, for each number of handoffs at once.
+    pub(crate) rounds: usize,
 }
 
 const FULL: Scale = Scale {
@@ -63,6 +68,7 @@ const FULL: Scale = Scale {
     large_group: 1000,
     idle_groups: 100_000,
     connections: 5000,
+    rounds: 10,
 };
 
 const QUICK: Scale = Scale {
@@ -78,6 +84,7 @@ const QUICK: Scale = Scale {
     large_group: 100,
     idle_groups: 10_000,
     connections: 500,
+    rounds: 2,
 };
 
 const QUICK_MEASURES_LESS: &str = "A quick run: it measures less than its rows say, with fewer members, groups, \
@@ -85,53 +92,74 @@ const QUICK_MEASURES_LESS: &str = "A quick run: it measures less than its rows s
 
 fn main() -> Result<()> {
     let given = |flag: &str| std::env::args().any(|argument| argument == flag);
-    if let Some(unknown) =
-        std::env::args().skip(1).find(|it| !["--quick", "--groups", "--records"].contains(&it.as_str()))
-    {
-        bail!("no option {unknown}; there are --quick, --groups and --records");
+    const PARTS: [&str; 3] = ["--groups", "--records", "--assigner"];
+    let is_known = |flag: &str| flag == "--quick" || PARTS.contains(&flag);
+    if let Some(unknown) = std::env::args().skip(1).find(|flag| !is_known(flag)) {
+        bail!("no option {unknown}; there are --quick, --groups, --records and --assigner");
     }
-    let whole = !given("--quick") && !given("--groups") && !given("--records");
-    let scale = if given("--quick") { QUICK } else { FULL };
-    let directory = checkout::target().join("benchmarks");
+    let is_everything = !PARTS.iter().any(|part| given(part));
+    let wanted = |part: &str| is_everything || given(part);
+    let is_quick = given("--quick");
+    let scale = if is_quick { QUICK } else { FULL };
     let tools = Tools::prepare()?;
-    let mut page = Page::new(scale.repetitions, facts::gather(&tools));
-    let mut generator = Generator::find(scale, directory.join(DRAWINGS))?;
-    let mut outcome = Ok(());
-    if !given("--groups") {
-        outcome = records::measure(&tools, scale, &mut generator, &mut page);
+    let mut generator = Generator::find(scale, checkout::target().join("benchmarks").join(DRAWINGS))?;
+    if wanted("--records") || wanted("--groups") {
+        let mut page = Page::new(Subject::Brokers, scale.repetitions, facts::of_brokers(&tools));
+        let mut outcome = Ok(());
+        if wanted("--records") {
+            outcome = records::measure(&tools, scale, &mut generator, &mut page);
+        }
+        if outcome.is_ok() && wanted("--groups") {
+            outcome = groups::measure(scale, &mut generator, &mut page);
+        }
+        page.commands = generator.take_commands();
+        let is_whole = wanted("--records") && wanted("--groups") && !is_quick;
+        present(page, is_whole, is_quick, outcome)?;
     }
-    if outcome.is_ok() && !given("--records") {
-        outcome = groups::measure(scale, &mut generator, &mut page);
+    if wanted("--assigner") {
+        let mut page = Page::new(Subject::Assigner, scale.repetitions, facts::of_the_assigner());
+        let outcome = assigner::measure(scale, &mut generator, &mut page);
+        page.commands = generator.take_commands();
+        present(page, !is_quick, is_quick, outcome)?;
     }
-    page.commands = generator.commands();
-    if given("--quick") {
+    Ok(())
+}
+
+/// Shows a page, and puts it into docs/ if it is whole and a result.
+fn present(mut page: Page, is_whole: bool, is_quick: bool, outcome: Result<()>) -> Result<()> {
+    if is_quick {
         page.warn(QUICK_MEASURES_LESS.to_owned());
     }
     if let Err(error) = &outcome {
         page.warn(format!("This run has failed, so what follows is no result: {error:#}"));
     }
     println!("\n{}", page.tables());
-    let docs = checkout::root().join("docs");
-    page.write(&directory.join(PAGE), &docs.join(PAGE))?;
-    println!("written to {}", directory.join(PAGE).display());
-    if given("--quick") {
+    let name = page.subject().file();
+    let (directory, docs) = (checkout::target().join("benchmarks"), checkout::root().join("docs"));
+    page.write(&directory, &docs)?;
+    println!("written to {}", directory.join(name).display());
+    if is_quick {
         println!("{QUICK_MEASURES_LESS}");
     }
     // A run with errors is no result, and less than everything is for looking.
     outcome?;
-    if !whole {
-        println!("this is less than everything, so docs/{PAGE} is left as it is");
+    if !is_whole {
+        println!("this is less than everything, so docs/{name} is left as it is");
         return Ok(());
     }
-    publish(&directory, &docs)
+    if page.subject() == Subject::Brokers {
+        publish_drawings(&directory, &docs)?;
+    }
+    fs::copy(directory.join(name), docs.join(name)).context("copy the page")?;
+    println!("published in {}", docs.join(name).display());
+    Ok(())
 }
 
-/// The page, and the directory of its drawings beside it.
-const PAGE: &str = "benchmarks.md";
+/// The directory of the drawings, beside the pages.
 const DRAWINGS: &str = "benchmarks";
 
-/// Puts a whole run where people look for it.
-fn publish(from: &Path, to: &Path) -> Result<()> {
+/// Puts the drawings of a whole run where people look for them.
+fn publish_drawings(from: &Path, to: &Path) -> Result<()> {
     let drawings = to.join(DRAWINGS);
     // What an earlier run drew and this one does not would pass for this one's.
     let _ = fs::remove_dir_all(&drawings);
@@ -140,7 +168,5 @@ fn publish(from: &Path, to: &Path) -> Result<()> {
         let entry = entry.context("list the drawings")?;
         fs::copy(entry.path(), drawings.join(entry.file_name())).context("copy a drawing")?;
     }
-    fs::copy(from.join(PAGE), to.join(PAGE)).context("copy the page")?;
-    println!("published in {}", to.join(PAGE).display());
     Ok(())
 }

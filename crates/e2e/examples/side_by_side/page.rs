@@ -18,6 +18,7 @@ const OF_AN_EARLIER_RUN: &str = "\nWritten for an earlier run; the figures that 
 
 /// What was measured so far.
 pub(crate) struct Page {
+    subject: Subject,
     repetitions: usize,
     /// Why this page is no result, if it is none.
     warnings: Vec<String>,
@@ -30,6 +31,65 @@ pub(crate) struct Page {
     pub(crate) commands: Vec<String>,
     /// Drawings by file and what they show, in order.
     drawings: Vec<(&'static str, &'static str)>,
+}
+
+/// What a page is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// Kohort and Kafka, side by side.
+    Brokers,
+    /// The assigner, which Kafka has not.
+    Assigner,
+}
+
+impl Subject {
+    /// Where it is written.
+    pub(crate) fn file(self) -> &'static str {
+        match self {
+            Self::Brokers => "benchmarks.md",
+            Self::Assigner => "assigner-benchmarks.md",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Brokers => "Kohort beside Apache Kafka",
+            Self::Assigner => "The assigner, measured",
+        }
+    }
+
+    fn introduction(self) -> &'static str {
+        match self {
+            Self::Brokers => {
+                "Made by `cargo xtask bench`, which repeats it on your machine. Both brokers ran with their defaults on \
+                 the cores that the load used too; only the Kohort that had to read back unsettled records was told, by \
+                 the settings in its command below, not to settle them before. Kohort's acknowledgement means that the \
+                 record or commit is on disk; Kafka's does not. All figures but those of lone consumers alternated \
+                 between the brokers."
+            }
+            Self::Assigner => {
+                "Made by `cargo xtask bench --assigner`, which repeats it on your machine: one `kohort assigner` with its \
+                 defaults, an etcd of one node that waits for the disk, a Kohort for the topic, and the consumers, all on \
+                 the same cores."
+            }
+        }
+    }
+
+    fn how_to_repeat(self) -> &'static str {
+        match self {
+            Self::Brokers => {
+                "`cargo xtask bench` starts the brokers and runs these, `KOHORT` and `KAFKA` being their addresses; each \
+                 works by itself on any server. `recovery` starts the server itself: `DATA` is an empty directory, `JARS` \
+                 holds Kafka's jars, and `PROPERTIES` is a server.properties whose storage was formatted and which listens \
+                 on `KAFKA`. For records it also runs librdkafka's `rdkafka_performance -P -s 1024 -a -1` and `-C -o \
+                 beginning`, and Kafka's `ProducerPerformance --record-size 1024` with `acks=all`, on one partition each."
+            }
+            Self::Assigner => {
+                "`KOHORT` is where the topic is made, and `ASSIGNER` the address of the assigner. It works with any of \
+                 them that runs; say how long its debounce is with `--debounce`."
+            }
+        }
+    }
 }
 
 /// One figure.
@@ -46,6 +106,7 @@ pub(crate) struct What {
 pub(crate) enum Part {
     Groups,
     Records,
+    Assigner,
 }
 
 impl Part {
@@ -53,6 +114,7 @@ impl Part {
         match self {
             Self::Groups => "Groups",
             Self::Records => "Records and the process",
+            Self::Assigner => "The assigner",
         }
     }
 
@@ -60,6 +122,7 @@ impl Part {
         match self {
             Self::Groups => "groups.svg",
             Self::Records => "records.svg",
+            Self::Assigner => "assigner.svg",
         }
     }
 }
@@ -72,8 +135,9 @@ struct Row {
 }
 
 impl Page {
-    pub(crate) fn new(repetitions: usize, facts: Vec<(&'static str, String)>) -> Self {
+    pub(crate) fn new(subject: Subject, repetitions: usize, facts: Vec<(&'static str, String)>) -> Self {
         Self {
+            subject,
             repetitions,
             warnings: Vec::new(),
             rows: Vec::new(),
@@ -82,6 +146,11 @@ impl Page {
             commands: Vec::new(),
             drawings: Vec::new(),
         }
+    }
+
+    /// What it is about.
+    pub(crate) fn subject(&self) -> Subject {
+        self.subject
     }
 
     /// Says on top of the page why its figures are not what they seem.
@@ -142,7 +211,9 @@ impl Page {
 
     /// The parts that were measured.
     fn parts(&self) -> impl Iterator<Item = Part> {
-        [Part::Groups, Part::Records].into_iter().filter(|part| self.rows_of(*part).count() > 0)
+        [Part::Groups, Part::Records, Part::Assigner]
+            .into_iter()
+            .filter(|part| self.rows_of(*part).count() > 0)
     }
 
     fn rows_of(&self, part: Part) -> impl Iterator<Item = &Row> {
@@ -165,31 +236,31 @@ impl Page {
         format!("{met} of {all} promises are met.\n")
     }
 
-    /// Writes the page and the drawing of the comparison beside the other drawings. What people wrote below the figures
-    /// of the page `before` stays.
-    pub(crate) fn write(&self, path: &Path, before: &Path) -> Result<()> {
+    /// Writes the page to a directory, and the drawing of the comparison beside the other drawings. What people wrote
+    /// below the figures of the page that was published `before` stays.
+    pub(crate) fn write(&self, directory: &Path, before: &Path) -> Result<()> {
         for part in self.parts() {
-            fs::write(path.with_extension("").join(part.drawing()), self.overview(part).draw())
-                .context("write a drawing")?;
+            if let Some(overview) = self.overview(part) {
+                fs::write(directory.join(crate::DRAWINGS).join(part.drawing()), overview.draw())
+                    .context("write a drawing")?;
+            }
         }
-        let old = fs::read_to_string(before).unwrap_or_default();
-        fs::write(path, self.text(&old)).with_context(|| format!("write {}", path.display()))
+        let path = directory.join(self.subject.file());
+        let old = fs::read_to_string(before.join(self.subject.file())).unwrap_or_default();
+        fs::write(&path, self.text(&old)).with_context(|| format!("write {}", path.display()))
     }
 
     fn text(&self, old: &str) -> String {
-        let mut text = "# Kohort beside Apache Kafka\n\n".to_owned();
+        let mut text = format!("# {}\n\n", self.subject.title());
         for warning in &self.warnings {
             let _ = write!(text, "**{warning}**\n\n");
         }
         let _ = write!(
             text,
-            "Made by `cargo xtask bench`, which repeats it on your machine. Both brokers ran with their defaults on the \
-             cores that the load used too; only the Kohort that had to read back unsettled records was told, by the \
-             settings in its command below, not to settle them before. Kohort's acknowledgement means that the record \
-             or commit is on disk; Kafka's does not. Figures with a range are medians over {} repetitions, with \
-             the lowest and the highest beside them; all but those of lone consumers alternated between the brokers. \
-             Figures without a range were taken once, or are ratios of such medians. [measuring.md](measuring.md) \
-             says how each is taken.\n\n",
+            "{} Figures with a range are medians over {} repetitions, with the lowest and the highest beside them; figures \
+             without a range were taken once, or are ratios of such medians. [measuring.md](measuring.md) says how each is \
+             taken.\n\n",
+            self.subject.introduction(),
             self.repetitions
         );
         for (name, fact) in &self.facts {
@@ -198,8 +269,11 @@ impl Page {
         text.push('\n');
         text.push_str(&self.sum());
         for part in self.parts() {
-            let (file, heading) = (part.drawing(), part.heading());
-            let _ = write!(text, "\n{}![{heading}, side by side](benchmarks/{file})\n", self.table(part));
+            let _ = write!(text, "\n{}", self.table(part));
+            if self.overview(part).is_some() {
+                let (file, heading) = (part.drawing(), part.heading());
+                let _ = writeln!(text, "![{heading}, side by side](benchmarks/{file})");
+            }
         }
         if !self.drawings.is_empty() {
             text.push_str("\n## How cost grows\n");
@@ -213,14 +287,7 @@ impl Page {
                 let _ = writeln!(text, "- {note}");
             }
         }
-        text.push_str(
-            "\n## Commands\n\n`cargo xtask bench` starts the brokers and runs these, `KOHORT` and `KAFKA` being their \
-             addresses; each works by itself on any server. `recovery` starts the server itself: `DATA` is an empty \
-             directory, `JARS` holds Kafka's jars, and `PROPERTIES` is a server.properties whose storage was \
-             formatted and which listens on `KAFKA`. For records it also runs librdkafka's \
-             `rdkafka_performance -P -s 1024 -a -1` and `-C -o beginning`, and Kafka's `ProducerPerformance \
-             --record-size 1024` with `acks=all`, on one partition each.\n\n```sh\n",
-        );
+        let _ = write!(text, "\n## Commands\n\n{}\n\n```sh\n", self.subject.how_to_repeat());
         for command in &self.commands {
             let _ = writeln!(text, "{command}");
         }
@@ -228,7 +295,8 @@ impl Page {
         text + &kept(old)
     }
 
-    fn overview(&self, part: Part) -> Bars {
+    /// What both brokers do, drawn; nothing of the assigner, which Kafka has not.
+    fn overview(&self, part: Part) -> Option<Bars> {
         let both = self.rows_of(part).filter(|row| !row.kohort.is_empty() && !row.kafka.is_empty());
         let figure = |row: &Row| {
             let bar = |name: &str, values: &[f64], remark: String| {
@@ -238,10 +306,9 @@ impl Page {
             let bars = [bar("kohort", &row.kohort, ratio), bar("kafka", &row.kafka, String::new())];
             BarFigure { name: row.name(), aim: row.what.aim, bars: bars.into_iter().flatten().collect() }
         };
-        Bars {
-            title: format!("{}: Kohort beside Apache Kafka", part.heading()),
-            figures: both.map(figure).collect(),
-        }
+        let figures: Vec<BarFigure> = both.map(figure).collect();
+        let title = format!("{}: Kohort beside Apache Kafka", part.heading());
+        (!figures.is_empty()).then_some(Bars { title, figures })
     }
 }
 
@@ -302,15 +369,27 @@ mod tests {
 
     #[test]
     fn a_page_that_is_no_result_says_so_on_top() {
-        let mut page = Page::new(1, Vec::new());
+        let mut page = Page::new(Subject::Brokers, 1, Vec::new());
         page.warn("A quick run.".to_owned());
         let text = page.text("");
         assert!(text.starts_with("# Kohort beside Apache Kafka\n\n**A quick run.**\n\nMade by"), "{text}");
     }
 
     #[test]
+    fn what_kafka_has_not_is_judged_and_not_drawn() {
+        let mut page = Page::new(Subject::Assigner, 1, Vec::new());
+        let what = What { part: Part::Assigner, name: "a plan", unit: "ms", aim: Aim::Less };
+        page.add(what, true, vec![7.0]);
+        page.owe(what, Owed::AtMost(20.0));
+        let text = page.text("");
+        assert!(text.contains("## The assigner"), "{text}");
+        assert!(text.contains("| a plan, ms | 7 |  |  | ≤ 20 ms | 7 | met |"), "{text}");
+        assert!(!text.contains("assigner.svg"), "{text}");
+    }
+
+    #[test]
     fn what_people_wrote_stays_and_is_said_to_be_of_an_earlier_run() {
-        let page = Page::new(1, Vec::new());
+        let page = Page::new(Subject::Brokers, 1, Vec::new());
         let first = page.text("# Old\n\n## Reading these figures\n\n- The ratio was 0.85.\n");
         let expected = format!("```\n{KEPT_FROM}{OF_AN_EARLIER_RUN}\n- The ratio was 0.85.\n");
         assert!(first.ends_with(&expected), "{first}");
