@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use e2e::checkout;
@@ -32,7 +31,7 @@ pub(crate) fn quick() -> Result<ExitCode> {
 }
 
 /// The suites against the release build, and the minutes that each may take.
-const SUITES: [(&str, u64, &str); 11] = [
+const SUITES: [(&str, u64, &str); 15] = [
     ("hostile bytes", 5, "hostile"),
     ("disks that fail", 5, "disk"),
     ("operations", 5, "operations"),
@@ -44,10 +43,14 @@ const SUITES: [(&str, u64, &str); 11] = [
     ("the bench command", 5, "bench_command"),
     ("consumers in groups", 6, "consumers"),
     ("groups of real clients", 15, "groups"),
+    ("a Kafka with TLS and SASL", 5, "secure_kafka"),
+    ("etcd, alone and in threes", 6, "etcd"),
+    ("the assigner and what can fail", 10, "assigner"),
+    ("records through handoffs", 8, "handoff_records"),
 ];
 
 /// How long the simulator looks for a seed that breaks a group; the long runs are made by hand.
-const SIMULATION_SECONDS: u64 = 300;
+const SIMULATION_SECONDS: u64 = 240;
 
 /// So many seeds have to hold in that time; from as many on, each kind of fault has to happen.
 const SEEDS_AT_LEAST: &str = "500";
@@ -67,8 +70,8 @@ pub(crate) fn fuzz_alone(arguments: &[String]) -> Result<ExitCode> {
     Ok(steps.finish())
 }
 
-/// Measures Kohort beside Kafka and writes docs/benchmarks.md with its plots; `--quick`, `--groups` and `--records`
-/// measure less and write below target/.
+/// Measures Kohort beside Kafka and writes docs/benchmarks.md with its plots; `--quick`, `--groups`, `--records` and
+/// `--assigner` measure less and write below target/.
 pub(crate) fn bench(arguments: &[String]) -> Result<ExitCode> {
     let mut steps = Steps::new(&[])?;
     steps.run("setup", setup::prepare);
@@ -109,9 +112,11 @@ pub(crate) fn all(wanted: &[String]) -> Result<ExitCode> {
     fuzz(&mut steps, FUZZ_SECONDS);
     let mut simulation = cargo();
     simulation.args(["run", "--release", "--package", "sim", "--", "--at-least", SEEDS_AT_LEAST]);
-    simulation.args(["--seconds", &SIMULATION_SECONDS.to_string(), "--from", &first_seed().to_string()]);
+    simulation.args(["--seconds", &SIMULATION_SECONDS.to_string(), "--from", FIRST_SEED]);
     let model = ["test", "--release", "--package", "sim", "--test", "model"];
     steps.command("model check of groups", 10, cargo().args(model));
+    let handoffs = ["test", "--release", "--package", "sim", "--test", "handoff_model", "--", "--nocapture"];
+    steps.command("model check of handoffs", 10, cargo().args(handoffs));
     steps.command("simulation of groups", 5 + SIMULATION_SECONDS / 60, &mut simulation);
     steps.command("release build", 20, cargo().args(["build", "--release", "--package", "kohort"]));
     steps.command("instruction counts", 8, cargo().args(["xtask", "instructions"]));
@@ -126,15 +131,9 @@ pub(crate) fn all(wanted: &[String]) -> Result<ExitCode> {
     Ok(steps.finish())
 }
 
-/// Seeds that no run has tried before. The simulator says where it began, and a seed that fails can be replayed
-/// anywhere; the same few are always tried by its own tests.
-fn first_seed() -> u64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since_1970.as_secs() * SEEDS_PER_SECOND
-}
-
-/// More than the simulator tries in a second, so that two runs do not meet.
-const SEEDS_PER_SECOND: u64 = 10_000;
+/// Where the simulator begins. Every run of CI walks the same way, as far as its time allows, so that what fails is the
+/// change and not the luck; to look elsewhere, start the simulator by hand with another seed.
+const FIRST_SEED: &str = "27947833740000";
 
 /// A short run of every fuzz target, where the machine has what that takes.
 fn fuzz(steps: &mut Steps, seconds: u32) {
