@@ -32,7 +32,7 @@ pub struct Consumer {
 
 impl Consumer {
     /// Describes a consumer. Its name is that of the place it fills in its group, and stays the same over restarts; of
-    /// two processes with the same name the one that was started later works.
+    /// two processes with the same name the one that registers later works.
     pub fn builder(name: impl Into<String>) -> Builder {
         Builder { name: name.into(), ..Builder::default() }
     }

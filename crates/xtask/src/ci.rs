@@ -46,7 +46,7 @@ const SUITES: [(&str, u64, &str); 15] = [
     ("a Kafka with TLS and SASL", 5, "secure_kafka"),
     ("etcd, alone and in threes", 6, "etcd"),
     ("the assigner and what can fail", 10, "assigner"),
-    ("records through handoffs", 8, "handoff_records"),
+    ("records through handoffs", 12, "handoff_records"),
 ];
 
 /// How long the simulator looks for a seed that breaks a group; the long runs are made by hand.
