@@ -99,6 +99,10 @@ impl Etcd {
 
 impl Mirror {
     pub(crate) fn start(etcd: &Etcd, span: Span) -> Self {
+        Self::start_after(Duration::ZERO, etcd, span)
+    }
+
+    fn start_after(after: Duration, etcd: &Etcd, span: Span) -> Self {
         let (sender, updates) = mpsc::channel(UPDATES);
         let follower = Follower {
             etcd: etcd.clone(),
@@ -107,8 +111,11 @@ impl Mirror {
             at: None,
             is_interrupted: false,
         };
-        let task = tokio::spawn(follower.run()).abort_handle();
-        Self { etcd: etcd.clone(), span, updates, task }
+        let task = tokio::spawn(async move {
+            sleep(after).await;
+            follower.run().await;
+        });
+        Self { etcd: etcd.clone(), span, updates, task: task.abort_handle() }
     }
 
     /// What has come already.
@@ -124,7 +131,8 @@ impl Mirror {
             // take what it knows for the truth for ever.
             None => {
                 tracing::error!("what follows etcd has broken off; it begins again");
-                *self = Self::start(&self.etcd, self.span.clone());
+                // If it breaks by what it reads, it must not read that as fast as etcd answers.
+                *self = Self::start_after(LONGEST_PAUSE, &self.etcd, self.span.clone());
                 Update::Interrupted(EtcdError::BrokenOff)
             }
         }

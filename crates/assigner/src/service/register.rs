@@ -21,7 +21,7 @@ use crate::topics::TopicError;
 use super::limits::{GROUPS_MAX, LEASE_MS_MAX};
 use super::message::{self, VERSION_WITH_SESSIONS};
 use super::stream::{CommandStream, Follower};
-use super::waiting::Waiting;
+use super::waiting::{Begun, Waiting};
 use super::{Service, refusal};
 
 /// A consumer that is registered.
@@ -115,10 +115,12 @@ impl Service {
                 return Err(Unwritten::LongerLease);
             }
             let registered = register(&known.state, &name, consumer.clone());
+            let after = consumer_after(&registered.step);
             let written = Written {
                 // If etcd was asked twice, it may be that this is written already.
                 former: known.leases.get(&name).copied().filter(|former| *former != id),
-                predecessors: predecessors_after(&registered.step),
+                registered_ms: after.map_or(consumer.registered_ms, |after| after.registered_ms),
+                predecessors: after.map(|after| after.predecessors.clone()).unwrap_or_default(),
                 is_back: before.is_some_and(|before| before.session == consumer.session),
                 fenced: registered.fenced,
             };
@@ -133,7 +135,11 @@ impl Service {
         // from now on. If this one is never heard of again, its lease must last at least as long.
         if granted.elapsed() > ttl / 4 {
             granted = Instant::now();
-            let renewed = self.instance.groups.keep_alive(id).await.map_err(|error| refusal::etcd(&error))?;
+            let renewed = self.instance.groups.keep_alive(id).await;
+            let renewed = renewed.map_err(|error| {
+                self.make_last(id);
+                refusal::etcd(&error)
+            })?;
             if renewed.is_none() {
                 return Err(Status::unavailable(
                     "the lease has ended before it could be used; register again",
@@ -151,7 +157,9 @@ impl Service {
         self.forget(written.former);
         let lease = Lease { id, ttl, keep_alive_interval };
         let waiting = Waiting { group, name, session: consumer.session };
-        let since = self.waits.since(&waiting, &written.predecessors, registered, ttl);
+        let Written { registered_ms, predecessors, .. } = &written;
+        let begun = Begun { at: registered, registered_ms: *registered_ms, predecessors };
+        let since = self.waits.since(&waiting, begun, ttl);
         let Waiting { group, name, session } = waiting;
         let alone_at = since + ttl;
         Ok(Registration { group, name, session, protocol_version, lease, granted, alone_at })
@@ -292,6 +300,8 @@ impl Service {
 struct Written {
     /// The lease of the consumer until now.
     former: Option<LeaseId>,
+    /// When the process has first registered, if it has had the name ever since.
+    registered_ms: u64,
     /// Processes that may still work under the name.
     predecessors: BTreeSet<SessionId>,
     /// Whether the same process was registered.
@@ -308,13 +318,12 @@ enum Unwritten {
     LongerLease,
 }
 
-/// Whom a consumer waits for once it is registered.
-fn predecessors_after(step: &Step) -> BTreeSet<SessionId> {
-    let consumers = step.writes.iter().filter_map(|write| match &write.change {
-        Change::Put(Entry::Consumer(_, consumer)) => Some(consumer.predecessors.clone()),
+/// The consumer as a step leaves it.
+fn consumer_after(step: &Step) -> Option<&Consumer> {
+    step.writes.iter().find_map(|write| match &write.change {
+        Change::Put(Entry::Consumer(_, consumer)) => Some(consumer),
         Change::Put(_) | Change::Delete(_) => None,
-    });
-    consumers.flatten().collect()
+    })
 }
 
 /// Reads who wants to register.

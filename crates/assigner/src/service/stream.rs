@@ -259,7 +259,9 @@ impl Follower {
             if !(is_draining && has_nothing_left) {
                 return Ok((None, false));
             }
-            gone(&known.state, name, *session).map(|step| (step, true))
+            // While a former process may still work, the key stays for as long as its lease.
+            let is_deleted = consumer.is_some_and(|stored| stored.value.predecessors.is_empty());
+            gone(&known.state, name, *session).map(|step| (step, is_deleted))
         };
         match self.groups.settle(group, None, decide).await {
             Ok(true) => {

@@ -76,3 +76,20 @@ async fn a_client_of_the_original_contract_leaves_by_closing_its_stream_after_it
     assert!(world.is_registered("b").await);
     drop(c);
 }
+
+#[tokio::test]
+async fn whoever_leaves_while_a_former_process_may_work_keeps_the_name_until_the_lease_ends() {
+    let world = World::with_topic("t", 2).await;
+    let instance = world.instance(world.settings()).await;
+    let mut former = Consumer::register(&instance, newer("a", "t")).await;
+    former.until_it_owns(2).await;
+    let mut a = Consumer::register(&instance, original("a", "t")).await;
+    assert_eq!(former.until_its_end().await.code(), Code::Aborted);
+    assert_eq!(a.deregister(false).await.unwrap(), ShutdownNow);
+    drop(a);
+    eventually("its stream is forgotten", async || {
+        instance.metrics().contains("kohort_assigner_streams 0").then_some(())
+    })
+    .await;
+    assert!(world.is_registered("a").await, "the former process has not said that it has stopped");
+}

@@ -15,7 +15,7 @@ async fn whoever_comes_back_within_its_lease_finds_everything_as_it_was() {
     let (one, other) = (world.instance(world.settings()).await, world.instance(world.settings()).await);
     let mut a = Consumer::register(&one, newer("a", "t")).await;
     a.until_it_owns(4).await;
-    assert_eq!((a.lease_ttl_ms, a.keep_alive_interval_ms), (30_000, 5_000));
+    assert_eq!((a.lease_ttl_ms, a.keep_alive_interval_ms), (120_000, 5_000));
     let mut b = Consumer::register(&one, newer("b", "t")).await;
     b.until("to warm up", |b| b.warming.len() == 2).await;
     let (owned, warming) = (a.owned.clone(), b.warming.clone());
@@ -165,11 +165,11 @@ async fn a_lease_is_as_long_as_the_one_that_a_former_process_was_promised() {
     let former = world.instance(world.settings()).await;
     let later = world.instance(with_short_leases(world.settings(), 6)).await;
     let first = Consumer::register(&former, newer("a", "t")).await;
-    assert_eq!(first.lease_ttl_ms, 30_000);
+    assert_eq!(first.lease_ttl_ms, 120_000);
     let back = first.reconnect(&later).await;
-    assert_eq!(back.lease_ttl_ms, 30_000);
+    assert_eq!(back.lease_ttl_ms, 120_000);
     let second = Consumer::register(&later, newer("a", "t")).await;
-    assert_eq!(second.lease_ttl_ms, 30_000);
+    assert_eq!(second.lease_ttl_ms, 120_000);
     let other = Consumer::register(&later, newer("b", "t")).await;
     assert_eq!(other.lease_ttl_ms, 6_000);
 }
@@ -177,7 +177,7 @@ async fn a_lease_is_as_long_as_the_one_that_a_former_process_was_promised() {
 #[tokio::test]
 async fn nobody_but_the_client_renews_the_lease_of_one_that_has_a_session() {
     let world = World::with_topic("t", 1).await;
-    let instance = world.instance(with_short_leases(world.settings(), 4)).await;
+    let instance = world.instance(with_short_leases(world.settings(), 8)).await;
     let mut a = Consumer::register(&instance, newer("a", "t")).await;
     a.until_it_owns(1).await;
     assert_eq!(kind(&a.until_its_end().await), (Code::Unavailable, "unregistered"));

@@ -20,6 +20,8 @@ async fn a_slow_consumer_misses_nothing_that_is_still_true_and_holds_nobody_up()
     let world = World::with_topic(&topic, PARTITIONS).await;
     let settings = Settings {
         stream_channel_size: 4,
+        // Nobody says that they live.
+        consumer_lease_ttl: Duration::from_secs(600),
         handoff_retry_interval: Duration::from_secs(3600),
         ..world.settings()
     };

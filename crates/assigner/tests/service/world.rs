@@ -38,12 +38,14 @@ impl World {
         self.etcd.transact(&[], &[put]).await.unwrap();
     }
 
-    /// The settings of an instance that moves partitions at once.
+    /// The settings of an instance that moves partitions at once. Leases outlast any test in which nobody says that they
+    /// live.
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             etcd_endpoints: vec![self.node.url()],
             bind_host: "127.0.0.1".to_owned(),
             bind_port: 0,
+            consumer_lease_ttl: Duration::from_secs(120),
             rebalance_debounce_interval: Duration::from_millis(20),
             ..Settings::default()
         }

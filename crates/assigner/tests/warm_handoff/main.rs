@@ -49,9 +49,8 @@ async fn partitions_are_spread_and_a_third_consumer_gets_its_share_by_warm_hando
     for (partition, order) in moved {
         assert_eq!(order, ["warm", "release", "assigned"], "partition {partition}");
     }
-    let metrics = world.instances[0].metrics();
-    assert!(metrics.contains("kohort_assigner_handoffs_completed_total 3\n"), "{metrics}");
-    assert!(metrics.contains("kohort_assigner_consumers 3\n"), "{metrics}");
+    world.until_counted("kohort_assigner_handoffs_completed_total 3").await;
+    world.until_counted("kohort_assigner_consumers 3").await;
     world.stop().await;
 }
 
@@ -75,7 +74,8 @@ async fn when_the_leader_stops_another_leads_at_once_and_consumers_go_on() {
 
 #[tokio::test]
 async fn what_a_dead_consumer_owned_goes_to_others_without_a_handoff() {
-    let Some(mut world) = World::start(4).await else { return };
+    let settings = Settings { consumer_lease_ttl: Duration::from_secs(6), ..Settings::default() };
+    let Some(mut world) = World::start_with(4, settings).await else { return };
     world.join("a").await;
     world.join("b").await;
     world.until("each owns two", |owned| owned == [("a", 2), ("b", 2)]).await;
@@ -96,8 +96,7 @@ async fn the_death_of_the_owner_completes_a_handoff_at_once() {
     world.deregister("a", true).await;
     world.kill("a").await;
     world.until("the other owns both", |owned| owned.contains(&("b", 2))).await;
-    let metrics = world.instances[0].metrics();
-    assert!(metrics.contains("kohort_assigner_handoffs_completed_total 1\n"), "{metrics}");
+    world.until_counted("kohort_assigner_handoffs_completed_total 1").await;
     world.stop().await;
 }
 
@@ -110,9 +109,7 @@ async fn a_handoff_that_does_not_get_warm_in_time_is_given_up_and_the_owner_goes
     world.join_cold("b").await;
     world.until_event("it is to warm up", "b", |event| matches!(event, Event::Warm(_))).await;
     world.until_event("it is not to after all", "b", |event| matches!(event, Event::Cancel(_))).await;
-    let metrics = world.instances[0].metrics();
-    let counted = "kohort_assigner_handoffs_cancelled_total{reason=\"warming_timed_out\"} 1\n";
-    assert!(metrics.contains(counted), "{metrics}");
+    world.until_counted("kohort_assigner_handoffs_cancelled_total{reason=\"warming_timed_out\"} 1").await;
     world.until("the owner goes on", |owned| owned == [("a", 2), ("b", 0)]).await;
     world.stop().await;
 }
@@ -165,5 +162,5 @@ async fn without_etcd_an_instance_serves_but_is_not_ready() {
     .unwrap_err();
     assert_eq!(refused.code(), tonic::Code::Unavailable, "{refused:?}");
     assert!(assigner.metrics().contains("kohort_assigner_is_current 0\n"));
-    tokio::time::timeout(Duration::from_secs(10), assigner.stop()).await.unwrap();
+    within("the end of the instance", assigner.stop()).await;
 }

@@ -18,9 +18,6 @@ use tonic::transport::Channel;
 /// How long anything may take on a busy machine before it counts as never.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// For how long a consumer of which nothing is heard keeps its partitions.
-const LEASE: Duration = Duration::from_secs(3);
-
 pub(crate) struct World {
     _node: e2e::etcd::Etcd,
     settings: Settings,
@@ -83,8 +80,7 @@ impl World {
                 etcd_endpoints: vec![node.url()],
                 bind_host: "127.0.0.1".to_owned(),
                 bind_port: 0,
-                consumer_lease_ttl: LEASE,
-                consumer_keepalive_interval: LEASE / 10,
+                consumer_keepalive_interval: settings.consumer_lease_ttl / 10,
                 leader_lease_ttl: Duration::from_secs(120),
                 rebalance_debounce_interval: Duration::from_millis(100),
                 ..settings
@@ -152,7 +148,8 @@ impl World {
             teller: self.teller.clone(),
             gets_warm,
         };
-        let keep = keep_alive(client, name.to_owned(), session.clone());
+        let keep =
+            keep_alive(client, name.to_owned(), session.clone(), self.settings.consumer_keepalive_interval);
         let consumer =
             Consumer { session, follower: tokio::spawn(follower.follow(stream)), keeper: tokio::spawn(keep) };
         self.consumers.insert(name.to_owned(), consumer);
@@ -225,6 +222,12 @@ impl World {
         self.events.push((name, event));
     }
 
+    /// Waits until the first instance has this line among its metrics. It counts what it has written when etcd answers,
+    /// and consumers may hear of that earlier.
+    pub(crate) async fn until_counted(&self, line: &str) {
+        self.wait(line, |world| world.instances[0].metrics().lines().any(|it| it == line)).await;
+    }
+
     /// Waits for something that nobody tells of.
     pub(crate) async fn wait(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
         within(what, async {
@@ -267,17 +270,21 @@ pub(crate) async fn register(
     Ok(connect(address).await.register(request).await?.into_inner())
 }
 
-async fn keep_alive(mut client: KafkaAssignerClient<Channel>, consumer_name: String, session: String) {
+/// Says that a consumer lives for as long as it does; what is not answered is said again.
+async fn keep_alive(
+    mut client: KafkaAssignerClient<Channel>,
+    consumer_name: String,
+    session: String,
+    interval: Duration,
+) {
     loop {
-        tokio::time::sleep(LEASE / 10).await;
+        tokio::time::sleep(interval).await;
         let request = proto::KeepAliveRequest {
             consumer_name: consumer_name.clone(),
             session: session.clone(),
             ..Default::default()
         };
-        if client.keep_alive(request).await.is_err() {
-            return;
-        }
+        let _ = client.keep_alive(request).await;
     }
 }
 
@@ -331,7 +338,11 @@ impl Follower {
                         epoch: warm.epoch,
                         ..Default::default()
                     };
-                    expect_refusal_at_most(self.client.partition_ready(request).await);
+                    say(|| {
+                        let (mut client, request) = (self.client.clone(), request.clone());
+                        async move { client.partition_ready(request).await }
+                    })
+                    .await;
                 }
             }
             Command::Release(release) => {
@@ -345,20 +356,27 @@ impl Follower {
                     epoch: release.epoch,
                     ..Default::default()
                 };
-                expect_refusal_at_most(self.client.partition_released(request).await);
+                say(|| {
+                    let (mut client, request) = (self.client.clone(), request.clone());
+                    async move { client.partition_released(request).await }
+                })
+                .await;
             }
             Command::Cancel(cancel) => self.tell(Event::Cancel(cancel.partition.unwrap().partition)),
         }
     }
 }
 
-/// A handoff may be given up just before its consumer answers; the stream tells of that.
-fn expect_refusal_at_most<T>(answer: Result<T, tonic::Status>) {
-    if let Err(status) = answer {
-        let is_refusal = matches!(
-            status.code(),
-            tonic::Code::FailedPrecondition | tonic::Code::Aborted | tonic::Code::NotFound
-        );
-        assert!(is_refusal, "{status:?}");
+/// Says something until it is heard. A handoff may be given up just before; the stream tells of that.
+async fn say<T, Answer>(mut call: impl FnMut() -> Answer)
+where
+    Answer: Future<Output = Result<T, tonic::Status>>,
+{
+    while let Err(status) = call().await {
+        match status.code() {
+            tonic::Code::Unavailable => tokio::time::sleep(Duration::from_millis(100)).await,
+            tonic::Code::FailedPrecondition | tonic::Code::Aborted | tonic::Code::NotFound => return,
+            _ => panic!("{status:?}"),
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::world::{LONGER_LEASE, World};
 
 #[test]
 fn what_someone_who_crashed_was_warming_up_stays_and_goes_to_another() {
-    let world = World::start(2, 9);
+    let world = World::start_with(2, 9, &LONGER_LEASE);
     let a = world.worker("a", 0);
     world.rest(&[&a]);
     let description = world.consumer("b", 1);

@@ -23,7 +23,13 @@ fn rest(world: &World, workers: &[Worker]) -> State {
 #[test]
 fn twenty_consumers_share_forty_partitions_evenly_and_no_more_moves_than_must() {
     let partitions: usize = 40;
-    let world = World::start_with(2, 40, &[("rebalance_debounce_interval_secs", "0.5")]);
+    // Leases that a busy machine keeps, and time for all to come before it is decided who gets what.
+    let settings = [
+        ("consumer_lease_ttl_secs", "30"),
+        ("consumer_keepalive_interval_secs", "5"),
+        ("rebalance_debounce_interval_secs", "3"),
+    ];
+    let world = World::start_with(2, 40, &settings);
     let mut workers = Vec::new();
     join(&world, &mut workers, 1);
     let mut before = rest(&world, &workers);

@@ -30,7 +30,8 @@ fn a_leader_that_is_asked_to_end_hands_over_at_once() {
     world.wait_for_leader(&[other]);
     let after = asked.elapsed();
     println!("another instance leads {after:?} after the leader was asked to end");
-    assert!(after < Duration::from_secs(10), "{after:?}");
+    // By themselves, those who do not lead look after half a minute.
+    assert!(after < Duration::from_secs(25), "{after:?}");
     c.hands.may_get_warm(true);
     let now = world.rest(&[&a, &b, &c]);
     assert_eq!(now.moved_since(&before), 2);

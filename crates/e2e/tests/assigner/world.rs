@@ -28,8 +28,9 @@ pub(crate) const TOPIC: &str = "orders";
 /// How long a consumer of which nothing is heard keeps its partitions.
 pub(crate) const LEASE: Duration = Duration::from_secs(3);
 
-/// A lease that even a busy machine keeps, for tests in which nothing may move.
-pub(crate) const LONGER_LEASE: [(&str, &str); 1] = [("consumer_lease_ttl_secs", "9")];
+/// Leases that even a busy machine keeps, for tests in which nothing may move.
+pub(crate) const LONGER_LEASE: [(&str, &str); 2] =
+    [("consumer_lease_ttl_secs", "9"), ("leader_lease_ttl_secs", "8")];
 
 /// Short leases, so that a test can wait for their end.
 const SETTINGS: [(&str, &str); 11] = [

@@ -5,7 +5,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use e2e::etcd::EtcdCluster;
 use etcd::{Candidacy, Election, Etcd, EtcdError, Leadership, Options};
-use tokio::time::Instant;
 
 use crate::world::{Reflection, connect, put, within, without_fsync, write};
 
@@ -72,9 +71,7 @@ async fn a_member_that_hangs_holds_nobody_up() {
         }
         cluster.nodes[paused].pause().unwrap();
         for etcd in &clients {
-            let asked = Instant::now();
             within("a read", etcd.revision()).await.unwrap();
-            assert!(asked.elapsed() < Duration::from_secs(5), "a read took {:?}", asked.elapsed());
         }
         // By now everyone has turned to another member.
         let revision = write(&clients[0], &[put("/m/a", &paused.to_string())]).await;

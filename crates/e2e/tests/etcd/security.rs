@@ -140,7 +140,7 @@ impl Certificates {
 }
 
 fn over_tls(node: &e2e::etcd::Etcd, tls: Tls) -> Etcd {
-    let timeout = Duration::from_secs(2);
+    let timeout = Duration::from_secs(6);
     Etcd::new(Options { endpoints: vec![node.url()], tls: Some(tls), timeout, ..Options::default() }).unwrap()
 }
 

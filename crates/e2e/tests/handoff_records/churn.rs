@@ -24,8 +24,8 @@ const INTERVAL: Duration = Duration::from_millis(20);
 
 /// So that deaths are noticed soon, and plans are made often.
 const SETTINGS: [(&str, &str); 9] = [
-    ("consumer_lease_ttl_secs", "3"),
-    ("consumer_keepalive_interval_secs", "0.5"),
+    ("consumer_lease_ttl_secs", "6"),
+    ("consumer_keepalive_interval_secs", "1"),
     ("leader_lease_ttl_secs", "3"),
     ("leader_keepalive_interval_secs", "0.5"),
     ("election_retry_interval_secs", "0.5"),
