@@ -93,6 +93,7 @@ impl Etcd {
         let deadline = Instant::now() + self.shared.timeout;
         let mut failures = 0;
         let mut has_renewed = false;
+        let mut told = None;
         loop {
             let member = members.in_use();
             let left = deadline.saturating_duration_since(Instant::now());
@@ -131,7 +132,12 @@ impl Etcd {
             };
             let is_over = Instant::now() + pause.max(ROUND_PAUSE) >= deadline;
             if !may_repeat || is_over {
-                return Err(error);
+                // That the last of several attempts was cut short says less than what one before it was told.
+                let is_silence = repeat == Repeat::Harmless && matches!(error, EtcdError::TimedOut { .. });
+                return Err(told.filter(|_| is_silence).unwrap_or(error));
+            }
+            if !matches!(error, EtcdError::TimedOut { .. }) {
+                told = Some(error);
             }
             sleep(pause).await;
         }
