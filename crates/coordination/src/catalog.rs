@@ -4,28 +4,36 @@
 //! records durable, calls [`Catalog::apply`] with each, and only then lets the reply go. Recovery calls `apply`
 //! with the same records in the same order, and has the same catalog.
 
+mod acls;
 mod alter_configs;
 mod create_partitions;
 mod create_topics;
 mod delete_topics;
 mod describe_configs;
 mod describe_topics;
+mod gateways;
 mod groups;
+mod orgs;
+mod scram;
 mod topic_name;
+mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use crate::access::Rules;
 use crate::error_code::ErrorCode;
 use crate::ids::{OrgId, TopicId};
 use crate::limits::{CONFIGS_BYTES_MAX, PRODUCER_ID_BLOCK};
 use crate::op::TopicRef;
-use crate::record::{BrokerConfigs, GroupConfigs, Record, Topic};
+use crate::record::{BrokerConfigs, Gateway, GroupConfigs, Org, OrgLimits, Record, Topic, User};
 use crate::reply::Refusal;
 use crate::settings::{Layer, Settings, TopicConfig};
 
 pub use describe_topics::LEADER_EPOCH;
+pub use orgs::{AdminError, NewOrg, ORG_NAME_OF_DEFAULT, check_org_name, unknown_limit};
 pub use topic_name::{TOPIC_NAME_OF_OFFSETS, TOPIC_NAME_OF_RECORDS, check_topic_name, is_internal};
+pub use users::{MintedUser, SCRAM_ITERATIONS, ScramCredentials, check_user_name};
 
 /// What one request asks of the world and gets: the records must be durable and applied before the reply goes.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,7 +67,19 @@ pub struct Catalog {
     topics: BTreeMap<TopicId, Topic>,
     names: BTreeMap<OrgId, Names>,
     /// The settings that groups have of their own, by organisation and name; never empty ones.
-    group_configs: BTreeMap<(OrgId, String), BTreeMap<String, String>>,
+    group_configs: BTreeMap<OrgId, BTreeMap<String, BTreeMap<String, String>>>,
+    orgs: BTreeMap<OrgId, Org>,
+    org_names: BTreeMap<String, OrgId>,
+    /// By organisation and name; never an empty map of names.
+    users: BTreeMap<OrgId, BTreeMap<String, User>>,
+    /// Never empty ones.
+    rules: BTreeMap<OrgId, Rules>,
+    /// What an organisation without rules has.
+    no_rules: Rules,
+    /// By endpoint id.
+    gateways: BTreeMap<String, Gateway>,
+    /// What the salts of users that do not exist are made from, once there are users.
+    decoy_secret: Option<Vec<u8>>,
 }
 
 /// The names that one organisation uses.
@@ -74,6 +94,9 @@ struct Names {
 impl Catalog {
     /// A catalog without topics, of a broker started with these settings.
     pub fn new(settings: Settings) -> Self {
+        let name = ORG_NAME_OF_DEFAULT.to_owned();
+        let default =
+            Org { id: OrgId::DEFAULT, name: name.clone(), limits: OrgLimits::default(), created_ms: 0 };
         Self {
             settings: settings.clone(),
             started_with: settings,
@@ -83,6 +106,13 @@ impl Catalog {
             topics: BTreeMap::new(),
             names: BTreeMap::new(),
             group_configs: BTreeMap::new(),
+            orgs: BTreeMap::from([(default.id, default)]),
+            org_names: BTreeMap::from([(name, OrgId::DEFAULT)]),
+            users: BTreeMap::new(),
+            rules: BTreeMap::new(),
+            no_rules: Rules::new(),
+            gateways: BTreeMap::new(),
+            decoy_secret: None,
         }
     }
 
@@ -104,11 +134,14 @@ impl Catalog {
             Record::ProducerIds { next } => self.next_producer_id = *next,
             Record::Cluster { id } => self.cluster_id = Some(id.clone()),
             Record::GroupConfigs(GroupConfigs { org, group, configs }) => {
-                let place = (*org, group.clone());
+                let groups = self.group_configs.entry(*org).or_default();
                 if configs.is_empty() {
-                    self.group_configs.remove(&place);
+                    groups.remove(group);
                 } else {
-                    self.group_configs.insert(place, configs.clone());
+                    groups.insert(group.clone(), configs.clone());
+                }
+                if groups.is_empty() {
+                    self.group_configs.remove(org);
                 }
             }
             Record::BrokerConfigs(configs) => {
@@ -122,6 +155,38 @@ impl Catalog {
                     }
                 }
             }
+            Record::Org(org) => {
+                self.forget_org(org.id);
+                self.org_names.insert(org.name.clone(), org.id);
+                self.orgs.insert(org.id, org.clone());
+            }
+            Record::OrgDeleted(id) => self.forget_org(*id),
+            Record::User(user) => {
+                self.users.entry(user.org).or_default().insert(user.name.clone(), user.clone());
+            }
+            Record::UserDeleted { org, name } => {
+                if let Some(users) = self.users.get_mut(org) {
+                    users.remove(name);
+                    if users.is_empty() {
+                        self.users.remove(org);
+                    }
+                }
+            }
+            Record::Acl { org, acl } => {
+                self.rules.entry(*org).or_default().insert(acl.clone());
+            }
+            Record::AclDeleted { org, acl } => {
+                if let Some(rules) = self.rules.get_mut(org) {
+                    rules.remove(acl);
+                    if rules.is_empty() {
+                        self.rules.remove(org);
+                    }
+                }
+            }
+            Record::Gateway(gateway) => {
+                self.gateways.insert(gateway.endpoint_id.clone(), gateway.clone());
+            }
+            Record::DecoySecret { secret } => self.decoy_secret = Some(secret.clone()),
         }
     }
 
@@ -176,6 +241,12 @@ impl Catalog {
     pub fn handle_producer_ids(&self) -> Decision<Range<i64>> {
         let end = self.next_producer_id.saturating_add(PRODUCER_ID_BLOCK);
         Decision { records: vec![Record::ProducerIds { next: end }], reply: self.next_producer_id..end }
+    }
+
+    fn forget_org(&mut self, id: OrgId) {
+        if let Some(org) = self.orgs.remove(&id) {
+            self.org_names.remove(&org.name);
+        }
     }
 
     fn forget_name(&mut self, id: TopicId) {

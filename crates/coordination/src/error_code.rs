@@ -1,5 +1,7 @@
 //! The error numbers of Kafka's protocol that Kohort gives.
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// Defines the enum, its numbers and their names in one list.
 macro_rules! error_codes {
     ($($(#[$doc:meta])* $name:ident = $number:literal, $kafka:literal;)*) => {
@@ -87,6 +89,10 @@ error_codes! {
     ClusterAuthorizationFailed = 31, "CLUSTER_AUTHORIZATION_FAILED";
     /// A timestamp is out of the bounds set for the topic.
     InvalidTimestamp = 32, "INVALID_TIMESTAMP";
+    /// The listener does not offer this way to authenticate.
+    UnsupportedSaslMechanism = 33, "UNSUPPORTED_SASL_MECHANISM";
+    /// A SASL request at a moment when none is expected.
+    IllegalSaslState = 34, "ILLEGAL_SASL_STATE";
     /// The version of the API, or a value in it, is not supported.
     UnsupportedVersion = 35, "UNSUPPORTED_VERSION";
     /// A topic of that name exists.
@@ -117,8 +123,12 @@ error_codes! {
     InvalidTxnState = 48, "INVALID_TXN_STATE";
     /// The user may not use this transactional id.
     TransactionalIdAuthorizationFailed = 53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED";
+    /// The broker has no authorizer, so there are no ACLs.
+    SecurityDisabled = 54, "SECURITY_DISABLED";
     /// The disk refused; nothing was stored.
     KafkaStorageError = 56, "KAFKA_STORAGE_ERROR";
+    /// The name, the password or the token is wrong.
+    SaslAuthenticationFailed = 58, "SASL_AUTHENTICATION_FAILED";
     /// Nothing is known of this producer.
     UnknownProducerId = 59, "UNKNOWN_PRODUCER_ID";
     /// The group has members.
@@ -149,6 +159,12 @@ error_codes! {
     InvalidRecord = 87, "INVALID_RECORD";
     /// A transaction that is still open has committed this offset.
     UnstableOffsetCommit = 88, "UNSTABLE_OFFSET_COMMIT";
+    /// There is no such thing.
+    ResourceNotFound = 91, "RESOURCE_NOT_FOUND";
+    /// One thing is named twice in a request.
+    DuplicateResource = 92, "DUPLICATE_RESOURCE";
+    /// The credential cannot be used.
+    UnacceptableCredential = 93, "UNACCEPTABLE_CREDENTIAL";
     /// No topic has this id.
     UnknownTopicId = 100, "UNKNOWN_TOPIC_ID";
     /// The id and the name in the request name different topics.
@@ -173,6 +189,20 @@ impl ErrorCode {
             Some(code) => code.number(),
             None => 0,
         }
+    }
+}
+
+impl Serialize for ErrorCode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.number().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for ErrorCode {
+    /// A number that this version does not know is one that a newer one gives: something failed.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        i16::deserialize(deserializer)
+            .map(|number| Self::from_number(number).unwrap_or(Self::UnknownServerError))
     }
 }
 

@@ -7,6 +7,7 @@
 //! producers are machines: they are asked, they answer with records, and only records change them. The groups of a
 //! [`group::Shard`] are machines in time as well: requests wait in them, and deadlines come.
 
+pub mod access;
 pub mod catalog;
 pub mod error_code;
 pub mod group;

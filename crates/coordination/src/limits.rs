@@ -50,8 +50,36 @@ pub const REASON_CHARS_MAX: usize = 255;
 /// The longest slug of a group: it fits a file name, a metric's label and a line of a table.
 pub const SLUG_MAX: usize = 100;
 
-/// How many groups may have settings of their own. They need not exist, so that a loop could name any number.
+/// How many groups of one organisation may have settings of their own. They need not exist, so that a loop could name any number.
 pub const GROUP_CONFIGS_MAX: usize = 100_000;
+
+/// The longest name of an organisation, as long as a word of a host name.
+pub const ORG_NAME_MAX: usize = 63;
+
+/// How many organisations there may be. Each has its own `__consumer_offsets`, whose partitions cost memory.
+pub const ORGS_MAX: usize = 10_000;
+
+/// The longest name of a user, in bytes: the subject of a certificate is the longest that occurs.
+pub const USER_NAME_MAX: usize = 1_024;
+
+/// How many users one organisation may have. Each is a record of half a kilobyte.
+pub const USERS_PER_ORG_MAX: usize = 100_000;
+
+/// The longest salt of a password, in bytes. Java's have 26.
+pub const SALT_BYTES_MAX: usize = 1_024;
+
+/// How many rules one organisation may have: as many as the largest Kafkas have, all of which are looked at in memory.
+pub const ACLS_PER_ORG_MAX: usize = 100_000;
+
+/// How many comparisons of a filter with a rule one request may ask for: about a second's worth, in which nothing else
+/// of the catalog can change.
+pub const ACL_COMPARISONS_MAX: usize = 20_000_000;
+
+/// The longest name in a rule, in bytes; a user's with its type is the longest that can match.
+pub const ACL_NAME_MAX: usize = 2_048;
+
+/// How many gateways may ever have been allowed; each keeps its node id.
+pub const GATEWAYS_MAX: usize = 10_000;
 
 /// How many fenced processes of one consumer's name are known one by one. A process that crashes at its start and is
 /// started anew at once comes to a few within a lease; what is beyond is waited for by the clock.

@@ -1,10 +1,12 @@
 //! What a gateway asks of the broker: one shape for each request, whatever version the client spoke.
 
 mod group;
+mod security;
 
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::error_code::ErrorCode;
 use crate::ids::TopicId;
@@ -14,9 +16,13 @@ pub use group::{
     OffsetCommitPartition, OffsetCommitTopic, OffsetDelete, OffsetFetch, OffsetFetchGroup, OffsetFetchTopic,
     SyncGroup,
 };
+pub use security::{
+    AclFilter, AlterUserScramCredentials, CreateAcls, Credentials, DeleteAcls, DescribeAcls,
+    DescribeUserScramCredentials, FindCoordinator, NewScramCredential, ScramDeletion,
+};
 
 /// One request to the broker. The organisation travels on the carrier, not in here.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Op {
     /// Which topics there are, and where their partitions are led.
     Metadata(Metadata),
@@ -70,10 +76,27 @@ pub enum Op {
     DescribeGroups(DescribeGroups),
     /// Remove groups with their offsets.
     DeleteGroups(DeleteGroups),
+    /// Whether groups may be asked for here. Who coordinates them is always the gateway that was asked.
+    FindCoordinator(FindCoordinator),
+    /// What a gateway needs to know in order to check a login. No client can ask for it.
+    Credentials(Credentials),
+    /// Take a place among the connections that the carrier's organisation may have; `Rail::leave` gives it back.
+    /// No client can ask for it.
+    Enter,
+    /// Allow or deny.
+    CreateAcls(CreateAcls),
+    /// What is allowed and denied.
+    DescribeAcls(DescribeAcls),
+    /// No longer allow or deny.
+    DeleteAcls(DeleteAcls),
+    /// Which users have passwords, and of which kind.
+    DescribeUserScramCredentials(DescribeUserScramCredentials),
+    /// Give users passwords, or take them away.
+    AlterUserScramCredentials(AlterUserScramCredentials),
 }
 
 /// How a request names a topic.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TopicRef {
     /// By its name within the organisation.
     Name(String),
@@ -82,7 +105,7 @@ pub enum TopicRef {
 }
 
 /// How a request fails to name one topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NoTopicRef {
     /// By neither a name nor an id.
     Neither,
@@ -96,7 +119,7 @@ pub enum NoTopicRef {
 }
 
 /// Which topics [`Op::Metadata`] is about.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metadata {
     /// `None` asks for all topics.
     pub topics: Option<Vec<TopicRef>>,
@@ -105,7 +128,7 @@ pub struct Metadata {
 }
 
 /// Record batches to append; answered per partition.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Produce {
     /// Set by transactional producers.
     pub transactional_id: Option<String>,
@@ -118,7 +141,7 @@ pub struct Produce {
 }
 
 /// The batches for one topic.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProduceTopic {
     /// The topic.
     pub topic: TopicRef,
@@ -127,7 +150,7 @@ pub struct ProduceTopic {
 }
 
 /// The batches for one partition.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProducePartition {
     /// The partition's number as the client sent it.
     pub index: i32,
@@ -136,7 +159,7 @@ pub struct ProducePartition {
 }
 
 /// What to read and how long to wait for it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fetch {
     /// Answer after this time with whatever is there.
     pub max_wait: Duration,
@@ -159,7 +182,7 @@ pub struct Fetch {
 }
 
 /// The partitions to read of one topic.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FetchTopic {
     /// The topic.
     pub topic: TopicRef,
@@ -168,7 +191,7 @@ pub struct FetchTopic {
 }
 
 /// Where to read in one partition.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FetchPartition {
     /// The partition's number as the client sent it.
     pub index: i32,
@@ -183,7 +206,7 @@ pub struct FetchPartition {
 }
 
 /// Partitions that leave a fetch session.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ForgottenTopic {
     /// The topic.
     pub topic: TopicRef,
@@ -192,7 +215,7 @@ pub struct ForgottenTopic {
 }
 
 /// Offsets to find.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListOffsets {
     /// Look only below the last stable offset.
     pub read_committed: bool,
@@ -201,7 +224,7 @@ pub struct ListOffsets {
 }
 
 /// Offsets to find in one topic.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListOffsetsTopic {
     /// The topic's name.
     pub name: String,
@@ -210,7 +233,7 @@ pub struct ListOffsetsTopic {
 }
 
 /// The offset to find in one partition.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListOffsetsPartition {
     /// The partition's number as the client sent it.
     pub index: i32,
@@ -221,7 +244,7 @@ pub struct ListOffsetsPartition {
 }
 
 /// What [`Op::ListOffsets`] can look for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OffsetTarget {
     /// The end of what may be read (-1).
     Latest,
@@ -240,14 +263,14 @@ pub enum OffsetTarget {
 }
 
 /// Leader epochs whose ends are asked for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OffsetForLeaderEpoch {
     /// The topics, in the client's order.
     pub topics: Vec<EpochTopic>,
 }
 
 /// Leader epochs of one topic.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EpochTopic {
     /// The topic's name.
     pub name: String,
@@ -256,7 +279,7 @@ pub struct EpochTopic {
 }
 
 /// The leader epoch of one partition.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EpochPartition {
     /// The partition's number as the client sent it.
     pub index: i32,
@@ -267,7 +290,7 @@ pub struct EpochPartition {
 }
 
 /// Topics to make.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CreateTopics {
     /// The topics, in the client's order.
     pub topics: Vec<NewTopic>,
@@ -276,7 +299,7 @@ pub struct CreateTopics {
 }
 
 /// One topic to make.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewTopic {
     /// The name, unchecked.
     pub name: String,
@@ -291,7 +314,7 @@ pub struct NewTopic {
 }
 
 /// The nodes that a client wants for one partition.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReplicaAssignment {
     /// The partition's number.
     pub partition: i32,
@@ -300,14 +323,14 @@ pub struct ReplicaAssignment {
 }
 
 /// Topics to remove.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeleteTopics {
     /// The topics, in the client's order. `Err` where the client named a topic in no legal way.
     pub topics: Vec<Result<TopicRef, NoTopicRef>>,
 }
 
 /// Topics that get more partitions.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CreatePartitions {
     /// The topics, in the client's order.
     pub topics: Vec<MorePartitions>,
@@ -316,7 +339,7 @@ pub struct CreatePartitions {
 }
 
 /// One topic that gets more partitions.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MorePartitions {
     /// The topic's name.
     pub name: String,
@@ -327,14 +350,14 @@ pub struct MorePartitions {
 }
 
 /// Records to forget.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeleteRecords {
     /// The topics, in the client's order.
     pub topics: Vec<DeleteRecordsTopic>,
 }
 
 /// Records to forget in one topic.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeleteRecordsTopic {
     /// The topic's name.
     pub name: String,
@@ -343,7 +366,7 @@ pub struct DeleteRecordsTopic {
 }
 
 /// A producer that introduces itself.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InitProducerId {
     /// Set by transactional producers.
     pub transactional_id: Option<String>,
@@ -354,7 +377,7 @@ pub struct InitProducerId {
 }
 
 /// A thing that has settings.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ConfigResource {
     /// Kafka's number for the type: 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group.
     pub resource_type: i8,
@@ -363,7 +386,7 @@ pub struct ConfigResource {
 }
 
 /// Settings to show.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DescribeConfigs {
     /// Resources and the names asked for; `None` asks for all.
     pub resources: Vec<(ConfigResource, Option<Vec<String>>)>,
@@ -374,7 +397,7 @@ pub struct DescribeConfigs {
 }
 
 /// Settings to change.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AlterConfigs {
     /// What to change, in the client's order.
     pub resources: Vec<(ConfigResource, ConfigChanges)>,
@@ -383,7 +406,7 @@ pub struct AlterConfigs {
 }
 
 /// How the settings of one resource change.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ConfigChanges {
     /// AlterConfigs: what is listed is set, what is not listed is no longer set.
     Replace(Vec<(String, Option<String>)>),
@@ -392,7 +415,7 @@ pub enum ConfigChanges {
 }
 
 /// What to do with one setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConfigOperation {
     /// Give it this value.
     Set,
@@ -405,7 +428,7 @@ pub enum ConfigOperation {
 }
 
 /// Topics to show page by page.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DescribeTopicPartitions {
     /// Names; empty asks for all.
     pub topics: Vec<String>,
@@ -416,21 +439,21 @@ pub struct DescribeTopicPartitions {
 }
 
 /// Partitions whose disk use is asked for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DescribeLogDirs {
     /// Names and partitions; `None` asks for all.
     pub topics: Option<Vec<(String, Vec<i32>)>>,
 }
 
 /// Partitions that may be on the move.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListPartitionReassignments {
     /// Names and partitions; `None` asks for all.
     pub topics: Option<Vec<(String, Vec<i32>)>>,
 }
 
 /// Which cluster this is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DescribeCluster {
     /// 1 asks for brokers; a broker refuses the others.
     pub endpoint_type: i8,

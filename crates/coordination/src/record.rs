@@ -3,12 +3,18 @@
 //! A record has a text key and a JSON value. The topic is compacted by key, so a record says all there is to say
 //! under its key and never builds on an older one; a deletion is a key without a value.
 
+mod security;
+
 use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::access::{Acl, Operation, PatternType, Permission, Resource, ResourceType};
 use crate::ids::{OrgId, TopicId};
+use security::{DecoySecretValue, GatewayValue, UserValue};
+
+pub use security::{Gateway, Org, OrgLimits, ScramCredential, ScramMechanism, User};
 
 /// One fact. Applying all of them in their order gives back what the broker knew.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +37,40 @@ pub enum Record {
     BrokerConfigs(BrokerConfigs),
     /// The settings that a group has of its own.
     GroupConfigs(GroupConfigs),
+    /// An organisation is as this says.
+    Org(Org),
+    /// The organisation is gone.
+    OrgDeleted(OrgId),
+    /// A user is as this says.
+    User(User),
+    /// The user is gone.
+    UserDeleted {
+        /// The organisation that the user belonged to.
+        org: OrgId,
+        /// The user's name.
+        name: String,
+    },
+    /// A rule of an organisation holds.
+    Acl {
+        /// The organisation.
+        org: OrgId,
+        /// The rule.
+        acl: Acl,
+    },
+    /// The rule holds no more.
+    AclDeleted {
+        /// The organisation.
+        org: OrgId,
+        /// The rule.
+        acl: Acl,
+    },
+    /// A gateway is as this says.
+    Gateway(Gateway),
+    /// What the salts of users that do not exist are made from.
+    DecoySecret {
+        /// Random bytes.
+        secret: Vec<u8>,
+    },
 }
 
 /// What is stored of a topic.
@@ -117,6 +157,22 @@ impl Record {
                 let value = (!configs.is_empty()).then(|| json(configs));
                 (format!("{GROUP_CONFIGS}{org}/{group}"), value)
             }
+            Self::Org(org) => (format!("{ORG}{}", org.id), Some(json(org))),
+            Self::OrgDeleted(id) => (format!("{ORG}{id}"), None),
+            Self::User(User { org, name, credentials, created_ms }) => {
+                let value = UserValue { credentials: credentials.clone(), created_ms: *created_ms };
+                (format!("{USER}{org}/{name}"), Some(json(&value)))
+            }
+            Self::UserDeleted { org, name } => (format!("{USER}{org}/{name}"), None),
+            Self::Acl { org, acl } => (acl_key(*org, acl), Some(b"{}".to_vec())),
+            Self::AclDeleted { org, acl } => (acl_key(*org, acl), None),
+            Self::Gateway(Gateway { endpoint_id, is_allowed, node_id }) => {
+                let value = GatewayValue { is_allowed: *is_allowed, node_id: *node_id };
+                (format!("{GATEWAY}{endpoint_id}"), Some(json(&value)))
+            }
+            Self::DecoySecret { secret } => {
+                (DECOY_SECRET.to_owned(), Some(json(&DecoySecretValue { secret: secret.clone() })))
+            }
         };
         (key.into_bytes(), value)
     }
@@ -144,10 +200,37 @@ impl Record {
             let configs = value.map(|value| parse(text, value)).transpose()?.unwrap_or_default();
             return Ok(Self::GroupConfigs(GroupConfigs { org, group: group.to_owned(), configs }));
         }
+        if let Some(id) = text.strip_prefix(ORG) {
+            let id: OrgId = id.parse().map_err(|_| unknown())?;
+            let Some(value) = value else { return Ok(Self::OrgDeleted(id)) };
+            let org: Org = parse(text, value)?;
+            if org.id != id {
+                let reason = format!("it speaks of {}", org.id);
+                return Err(RecordError::Value { key: text.to_owned(), reason });
+            }
+            return Ok(Self::Org(org));
+        }
+        if let Some(place) = text.strip_prefix(USER) {
+            let (org, name) = place.split_once('/').ok_or_else(unknown)?;
+            let (org, name) = (org.parse().map_err(|_| unknown())?, name.to_owned());
+            let Some(value) = value else { return Ok(Self::UserDeleted { org, name }) };
+            let UserValue { credentials, created_ms } = parse(text, value)?;
+            return Ok(Self::User(User { org, name, credentials, created_ms }));
+        }
+        if let Some(place) = text.strip_prefix(ACL) {
+            let (org, acl) = place.split_once('/').ok_or_else(unknown)?;
+            let org = org.parse().map_err(|_| unknown())?;
+            let acl = acl_of_key(acl).ok_or_else(unknown)?;
+            return Ok(if value.is_some() { Self::Acl { org, acl } } else { Self::AclDeleted { org, acl } });
+        }
         let present = || {
             let reason = "it has no value".to_owned();
             value.ok_or(RecordError::Value { key: text.to_owned(), reason })
         };
+        if let Some(endpoint_id) = text.strip_prefix(GATEWAY) {
+            let GatewayValue { is_allowed, node_id } = parse(text, present()?)?;
+            return Ok(Self::Gateway(Gateway { endpoint_id: endpoint_id.to_owned(), is_allowed, node_id }));
+        }
         match text {
             PRODUCER_IDS => {
                 let ProducerIdsValue { next } = parse(text, present()?)?;
@@ -158,6 +241,10 @@ impl Record {
                 Ok(Self::Cluster { id })
             }
             BROKER_CONFIGS => Ok(Self::BrokerConfigs(parse(text, present()?)?)),
+            DECOY_SECRET => {
+                let DecoySecretValue { secret } = parse(text, present()?)?;
+                Ok(Self::DecoySecret { secret })
+            }
             _ => Err(unknown()),
         }
     }
@@ -168,9 +255,43 @@ const PRODUCER_IDS: &str = "producer-ids";
 const CLUSTER: &str = "cluster";
 const BROKER_CONFIGS: &str = "broker-configs";
 const GROUP_CONFIGS: &str = "group-configs/";
+const ORG: &str = "org/";
+const USER: &str = "user/";
+const ACL: &str = "acl/";
+const GATEWAY: &str = "gateway/";
+const DECOY_SECRET: &str = "decoy-secret";
 
 fn topic_key(id: TopicId) -> String {
     format!("{TOPIC}{id}")
+}
+
+/// All of a rule stands in its key, since a rule has no part that can change. Names may hold anything, so they are
+/// written as JSON.
+fn acl_key(org: OrgId, acl: &Acl) -> String {
+    let Acl { resource, principal, host, operation, permission } = acl;
+    let parts = [
+        resource.kind.name(),
+        resource.pattern.name(),
+        &resource.name,
+        principal,
+        host,
+        operation.name(),
+        permission.name(),
+    ];
+    format!("{ACL}{org}/{}", String::from_utf8_lossy(&json(&parts)))
+}
+
+fn acl_of_key(text: &str) -> Option<Acl> {
+    let parts: [String; 7] = serde_json::from_str(text).ok()?;
+    let [kind, pattern, name, principal, host, operation, permission] = parts;
+    let resource = Resource {
+        kind: *ResourceType::ALL.iter().find(|known| known.name() == kind)?,
+        pattern: *PatternType::ALL.iter().find(|known| known.name() == pattern)?,
+        name,
+    };
+    let operation = *Operation::ALL.iter().find(|known| known.name() == operation)?;
+    let permission = *Permission::ALL.iter().find(|known| known.name() == permission)?;
+    Some(Acl { resource, principal, host, operation, permission })
 }
 
 fn json(value: &impl Serialize) -> Vec<u8> {
@@ -187,6 +308,20 @@ mod tests {
     use super::*;
 
     const ID: TopicId = TopicId::from_u128(0x0199_7a5d_3c1e_8f00_1234_5678_9abc_def0);
+
+    fn acl() -> Acl {
+        Acl {
+            resource: Resource {
+                kind: ResourceType::Topic,
+                name: "a/\"b".to_owned(),
+                pattern: PatternType::Prefixed,
+            },
+            principal: "User:alice".to_owned(),
+            host: "*".to_owned(),
+            operation: Operation::Read,
+            permission: Permission::Allow,
+        }
+    }
 
     fn every_kind() -> Vec<Record> {
         let configs = BTreeMap::from([("retention.ms".to_owned(), "5".to_owned())]);
@@ -209,6 +344,32 @@ mod tests {
                 group: String::new(),
                 configs: BTreeMap::new(),
             }),
+            Record::Org(Org {
+                id: OrgId::DEFAULT,
+                name: "default".to_owned(),
+                limits: OrgLimits { topics: Some(3), ..OrgLimits::default() },
+                created_ms: 7,
+            }),
+            Record::OrgDeleted(OrgId::DEFAULT),
+            Record::User(User {
+                org: OrgId::DEFAULT,
+                name: "alice@x.example".to_owned(),
+                credentials: BTreeMap::from([(
+                    ScramMechanism::Sha256,
+                    ScramCredential {
+                        salt: vec![1, 0xab],
+                        iterations: 4096,
+                        stored_key: vec![2],
+                        server_key: vec![3],
+                    },
+                )]),
+                created_ms: 7,
+            }),
+            Record::UserDeleted { org: OrgId::DEFAULT, name: "alice".to_owned() },
+            Record::Acl { org: OrgId::DEFAULT, acl: acl() },
+            Record::AclDeleted { org: OrgId::DEFAULT, acl: acl() },
+            Record::Gateway(Gateway { endpoint_id: "ab".repeat(32), is_allowed: true, node_id: 2 }),
+            Record::DecoySecret { secret: vec![9; 4] },
         ]
     }
 
@@ -243,6 +404,20 @@ mod tests {
                 "broker-configs {\"all\":{\"retention.ms\":\"5\"},\"own\":{}}",
                 "group-configs/org_01jg0000008008000000000001/a/b c {\"retention.ms\":\"5\"}",
                 "group-configs/org_01jg0000008008000000000001/ -",
+                "org/org_01jg0000008008000000000001 {\"id\":\"org_01jg0000008008000000000001\",\
+                 \"name\":\"default\",\"limits\":{\"max.topics\":3},\"created_ms\":7}",
+                "org/org_01jg0000008008000000000001 -",
+                "user/org_01jg0000008008000000000001/alice@x.example {\"credentials\":{\"SCRAM-SHA-256\":\
+                 {\"salt\":\"01ab\",\"iterations\":4096,\"stored_key\":\"02\",\"server_key\":\"03\"}},\
+                 \"created_ms\":7}",
+                "user/org_01jg0000008008000000000001/alice -",
+                "acl/org_01jg0000008008000000000001/[\"TOPIC\",\"PREFIXED\",\"a/\\\"b\",\"User:alice\",\"*\",\
+                 \"READ\",\"ALLOW\"] {}",
+                "acl/org_01jg0000008008000000000001/[\"TOPIC\",\"PREFIXED\",\"a/\\\"b\",\"User:alice\",\"*\",\
+                 \"READ\",\"ALLOW\"] -",
+                "gateway/abababababababababababababababababababababababababababababababab \
+                 {\"is_allowed\":true,\"node_id\":2}",
+                "decoy-secret {\"secret\":\"09090909\"}",
             ]
         );
     }
@@ -257,6 +432,10 @@ mod tests {
             "topic/top_",
             "",
             "clusters",
+            "org/acme",
+            "user/alice",
+            "acl/org_01jg0000008008000000000001/[]",
+            "acl/org_01jg0000008008000000000001/[\"SECRET\",\"LITERAL\",\"a\",\"b\",\"*\",\"READ\",\"ALLOW\"]",
         ] {
             let error = Record::decode(key.as_bytes(), Some(b"{}")).expect_err("no such key");
             assert!(error.to_string().contains("a newer one may have written it"), "{error}");

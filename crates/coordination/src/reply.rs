@@ -1,9 +1,14 @@
 //! What the broker answers: one shape for each [`Op`](crate::op::Op).
 
 mod group;
+mod security;
+
+use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
+use crate::access::Operations;
 use crate::error_code::ErrorCode;
 use crate::ids::TopicId;
 use crate::op::{ConfigResource, TopicRef};
@@ -14,9 +19,13 @@ pub use group::{
     OffsetCommitTopic, OffsetDelete, OffsetDeleteTopic, OffsetFetch, OffsetFetchGroup, OffsetFetchTopic,
     SyncGroup, Synced,
 };
+pub use security::{
+    AlterUserScramCredentials, CreateAcls, Credentials, DeleteAcls, DescribeAcls,
+    DescribeUserScramCredentials, FindCoordinator, Login, ScramUser,
+};
 
 /// The answer to one op; each variant belongs to the op of the same name.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "each variant belongs to the op of the same name")]
 pub enum Reply {
     Metadata(Metadata),
@@ -45,10 +54,18 @@ pub enum Reply {
     ListGroups(ListGroups),
     DescribeGroups(DescribeGroups),
     DeleteGroups(DeleteGroups),
+    FindCoordinator(FindCoordinator),
+    Credentials(Credentials),
+    Enter(Option<Refusal>),
+    CreateAcls(CreateAcls),
+    DescribeAcls(DescribeAcls),
+    DeleteAcls(DeleteAcls),
+    DescribeUserScramCredentials(DescribeUserScramCredentials),
+    AlterUserScramCredentials(AlterUserScramCredentials),
 }
 
 /// A refusal with a sentence for the person behind the client.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// The number clients act on.
     pub code: ErrorCode,
@@ -74,16 +91,18 @@ pub const NO_TRANSACTIONS: &str =
     "This broker does not support transactions yet. Use a producer without a transactional id.";
 
 /// Topics and where they are led. The gateway adds the nodes' addresses.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metadata {
     /// The cluster's id, minted once for a data directory.
     pub cluster_id: String,
     /// In the request's order; all of them by name when all were asked for.
     pub topics: Vec<TopicMetadata>,
+    /// What the user may do with the cluster.
+    pub operations: Operations,
 }
 
 /// One topic, or why it cannot be shown.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopicMetadata {
     /// What is wrong, if anything.
     pub error: Option<ErrorCode>,
@@ -95,10 +114,12 @@ pub struct TopicMetadata {
     pub internal: bool,
     /// The partitions, by number.
     pub partitions: Vec<PartitionMetadata>,
+    /// What the user may do with the topic.
+    pub operations: Operations,
 }
 
 /// One partition. The node that leads it is the only replica.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionMetadata {
     /// The partition's number.
     pub index: i32,
@@ -107,14 +128,16 @@ pub struct PartitionMetadata {
 }
 
 /// What became of each batch.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Produce {
     /// In the request's order.
     pub topics: Vec<ProduceTopic>,
+    /// How long the client shall wait, because its organisation has used up its bytes per second.
+    pub throttle: Duration,
 }
 
 /// What became of one topic's batches.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProduceTopic {
     /// The topic as the client named it.
     pub topic: TopicRef,
@@ -123,7 +146,7 @@ pub struct ProduceTopic {
 }
 
 /// What became of one partition's batches.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProducePartition {
     /// The partition's number.
     pub index: i32,
@@ -132,7 +155,7 @@ pub struct ProducePartition {
 }
 
 /// Where appended records are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Appended {
     /// The offset of the first record.
     pub base_offset: i64,
@@ -143,7 +166,7 @@ pub struct Appended {
 }
 
 /// Why records were not appended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProduceRefusal {
     /// The number and a sentence.
     pub refusal: Refusal,
@@ -166,7 +189,7 @@ impl From<ErrorCode> for ProduceRefusal {
 }
 
 /// Record batches.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fetch {
     /// What is wrong with the request or its session as a whole.
     pub error: Option<ErrorCode>,
@@ -174,10 +197,12 @@ pub struct Fetch {
     pub session_id: i32,
     /// In a running session, only what has something to say.
     pub topics: Vec<FetchTopic>,
+    /// How long the client shall wait, because its organisation has used up its bytes per second.
+    pub throttle: Duration,
 }
 
 /// Record batches of one topic.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FetchTopic {
     /// The topic as the client named it.
     pub topic: TopicRef,
@@ -186,7 +211,7 @@ pub struct FetchTopic {
 }
 
 /// Record batches of one partition.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FetchPartition {
     /// The partition's number.
     pub index: i32,
@@ -207,14 +232,14 @@ pub struct FetchPartition {
 }
 
 /// Found offsets.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListOffsets {
     /// In the request's order.
     pub topics: Vec<ListOffsetsTopic>,
 }
 
 /// Found offsets of one topic.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListOffsetsTopic {
     /// The topic's name.
     pub name: String,
@@ -223,7 +248,7 @@ pub struct ListOffsetsTopic {
 }
 
 /// The found offset of one partition.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListOffsetsPartition {
     /// The partition's number.
     pub index: i32,
@@ -232,7 +257,7 @@ pub struct ListOffsetsPartition {
 }
 
 /// An offset that was looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundOffset {
     /// The offset; -1 when there is none.
     pub offset: i64,
@@ -248,14 +273,14 @@ impl FoundOffset {
 }
 
 /// Where leader epochs ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OffsetForLeaderEpoch {
     /// In the request's order.
     pub topics: Vec<EpochTopic>,
 }
 
 /// Where leader epochs of one topic ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EpochTopic {
     /// The topic's name.
     pub name: String,
@@ -264,7 +289,7 @@ pub struct EpochTopic {
 }
 
 /// Where the leader epoch of one partition ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EpochPartition {
     /// The partition's number.
     pub index: i32,
@@ -273,14 +298,14 @@ pub struct EpochPartition {
 }
 
 /// Topics that were made, or not.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CreateTopics {
     /// In the request's order.
     pub topics: Vec<CreatedTopic>,
 }
 
 /// One topic that was made, or not.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CreatedTopic {
     /// The name.
     pub name: String,
@@ -289,27 +314,27 @@ pub struct CreatedTopic {
 }
 
 /// What a new topic is like.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopicMade {
     /// Its id; zero when the request was only a question.
     pub id: TopicId,
-    /// How many partitions it has.
+    /// How many partitions it has; -1 for a user who may not see its settings.
     pub num_partitions: i32,
-    /// How many replicas each has.
+    /// How many replicas each has; -1 for a user who may not see its settings.
     pub replication_factor: i16,
-    /// All its settings.
-    pub configs: Vec<ConfigEntry>,
+    /// All its settings; `None` for a user who may not see them.
+    pub configs: Option<Vec<ConfigEntry>>,
 }
 
 /// Topics that were removed, or not.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeleteTopics {
     /// In the request's order.
     pub topics: Vec<DeletedTopic>,
 }
 
 /// One topic that was removed, or not.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeletedTopic {
     /// The name; `None` when an unknown id was given.
     pub name: Option<String>,
@@ -320,21 +345,21 @@ pub struct DeletedTopic {
 }
 
 /// Topics that have more partitions, or not.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CreatePartitions {
     /// In the request's order: the name, and why nothing was done.
     pub topics: Vec<(String, Option<Refusal>)>,
 }
 
 /// Where logs begin now.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeleteRecords {
     /// In the request's order.
     pub topics: Vec<DeleteRecordsTopic>,
 }
 
 /// Where the logs of one topic begin now.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeleteRecordsTopic {
     /// The topic's name.
     pub name: String,
@@ -343,21 +368,21 @@ pub struct DeleteRecordsTopic {
 }
 
 /// An id for a producer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InitProducerId {
     /// Producer id and epoch, or why there is none.
     pub result: Result<(i64, i16), ErrorCode>,
 }
 
 /// Settings.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DescribeConfigs {
     /// In the request's order.
     pub resources: Vec<(ConfigResource, Result<Vec<ConfigEntry>, Refusal>)>,
 }
 
 /// One setting as Kafka's clients see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigEntry {
     /// Kafka's name for it, or ours beginning with `kohort.`.
     pub name: String,
@@ -378,7 +403,7 @@ pub struct ConfigEntry {
 }
 
 /// A value that applies, or would if a stronger one were gone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigSynonym {
     /// The name under which it is set.
     pub name: String,
@@ -389,7 +414,7 @@ pub struct ConfigSynonym {
 }
 
 /// Where a value comes from, with Kafka's numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(i8)]
 pub enum ConfigSource {
     /// Set on the topic.
@@ -407,14 +432,14 @@ pub enum ConfigSource {
 }
 
 /// Settings that were changed, or not.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AlterConfigs {
     /// In the request's order: the resource, and why nothing was changed.
     pub resources: Vec<(ConfigResource, Option<Refusal>)>,
 }
 
 /// A page of topics.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DescribeTopicPartitions {
     /// By name.
     pub topics: Vec<TopicMetadata>,
@@ -423,14 +448,14 @@ pub struct DescribeTopicPartitions {
 }
 
 /// How much disk partitions take.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DescribeLogDirs {
     /// The data directory, or why it cannot be read.
     pub result: Result<LogDir, ErrorCode>,
 }
 
 /// The one data directory.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LogDir {
     /// Its path.
     pub path: String,
@@ -443,12 +468,17 @@ pub struct LogDir {
 }
 
 /// Partitions on the move; on one node there are none.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ListPartitionReassignments {}
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListPartitionReassignments {
+    /// Why they are not told.
+    pub error: Option<Refusal>,
+}
 
 /// Which cluster this is. The gateway adds the nodes' addresses.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DescribeCluster {
     /// The cluster's id, or why it is not told.
     pub result: Result<String, Refusal>,
+    /// What the user may do with the cluster.
+    pub operations: Operations,
 }

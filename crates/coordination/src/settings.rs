@@ -9,7 +9,9 @@ mod group;
 mod group_table;
 mod listener;
 mod nearest;
+mod of_listener;
 mod property;
+mod security;
 mod topic;
 mod topic_table;
 mod value;
@@ -26,7 +28,9 @@ pub use group::{GroupConfig, validate_group_configs};
 pub use group_table::{GROUP_PROPERTIES, GroupProperty};
 pub use listener::{Listener, parse_listeners};
 pub use nearest::nearest;
+pub use of_listener::{LISTENER_PREFIX, is_per_listener};
 pub use property::Property;
+pub use security::{ClientAuth, Oauth, SecurityProtocol, SuperUser};
 pub use topic::{
     CleanupPolicy, CompressionType, TimestampType, TopicConfig, nearest_topic_property, topic_property,
     validate_topic_config, validate_topic_configs,
@@ -43,8 +47,12 @@ const SEGMENT_BYTES_MIN: i32 = 1_048_576;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Values as Kafka writes them back, checked when they were set.
-    values: BTreeMap<&'static str, BTreeMap<Layer, String>>,
+    values: Values,
+    /// What listeners have of their own, by their names in small letters.
+    of_listeners: BTreeMap<String, Values>,
 }
+
+type Values = BTreeMap<&'static str, BTreeMap<Layer, String>>;
 
 /// Where a value was set; later ones win.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,12 +86,12 @@ impl Layer {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
     /// There is no such property.
-    #[error("unknown property {name}{}", nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default())]
+    #[error("unknown property {name}{}", nearest.as_ref().map(|name| format!("; did you mean {name}?")).unwrap_or_default())]
     Unknown {
         /// The name that was given.
         name: String,
         /// The known one that it most likely meant.
-        nearest: Option<&'static str>,
+        nearest: Option<String>,
     },
     /// The value does not fit; the text says why.
     #[error("{0}")]
@@ -124,6 +132,9 @@ pub fn nearest_broker_property(given: &str) -> Option<&'static str> {
 impl Settings {
     /// Sets `name` in `layer`. The last value set in a layer stays.
     pub fn set(&mut self, layer: Layer, name: &str, value: &str) -> Result<(), SettingError> {
+        if let Some(place) = name.strip_prefix(LISTENER_PREFIX) {
+            return self.set_of_listener(layer, place, value);
+        }
         let property = known(name)?;
         if layer >= Layer::DynamicDefault && !property.dynamic {
             return Err(SettingError::ReadOnly(name.to_owned()));
@@ -411,7 +422,7 @@ impl Settings {
 fn known(name: &str) -> Result<&'static Property, SettingError> {
     broker_property(name).ok_or_else(|| SettingError::Unknown {
         name: name.to_owned(),
-        nearest: nearest_broker_property(name),
+        nearest: nearest_broker_property(name).map(str::to_owned),
     })
 }
 

@@ -9,6 +9,8 @@
     reason = "a script that cannot be read fails the test, and where is plain to see"
 )]
 
+#[path = "support/catalog_security.rs"]
+mod catalog_security;
 #[path = "support/scripts.rs"]
 mod scripts;
 
@@ -94,6 +96,19 @@ fn step() -> impl Strategy<Value = (String, String)> {
         Just(said("producer-ids", String::new())),
         Just(said("first-start one", String::new())),
         (0..2).prop_map(move |org| said(&format!("org {org}"), String::new())),
+        Just(said("org default", String::new())),
+        (0..3).prop_map(move |org| said(&format!("create-org o{org} max.topics={org}"), String::new())),
+        (0..3).prop_map(move |org| said(&format!("delete-org o{org}"), String::new())),
+        (0..3, 0..3)
+            .prop_map(move |(org, most)| said(&format!("limit o{org} max.partitions={most}"), String::new())),
+        (0..3).prop_map(move |user| said(&format!("create-user u{user}"), String::new())),
+        (0..3).prop_map(move |user| said(&format!("delete-user u{user}"), String::new())),
+        (0..3, 1..3).prop_map(move |(user, kind)| said("scram", format!("give u{user} {kind} 4096"))),
+        (0..3, 1..3).prop_map(move |(user, kind)| said("scram", format!("take u{user} {kind}"))),
+        (0..3).prop_map(move |gateway| said(&format!("allow {gateway}"), String::new())),
+        (0..3).prop_map(move |gateway| said(&format!("deny {gateway}"), String::new())),
+        (0..3).prop_map(move |name| said("create-acls", format!("2 3 t{name} User:a * 3 3"))),
+        (0..3).prop_map(move |name| said("delete-acls", format!("2 3 t{name}"))),
     ]
 }
 
@@ -135,7 +150,8 @@ impl Stage {
                 Vec::new()
             }
             "org" => {
-                self.org = OrgId::from_u128(words[0].parse().unwrap());
+                let named = self.catalog.org_named(words[0]).map(|org| org.id);
+                self.org = named.unwrap_or_else(|| OrgId::from_u128(words[0].parse().unwrap()));
                 Vec::new()
             }
             "create" => {
@@ -150,6 +166,7 @@ impl Stage {
                             let own: Vec<String> = made
                                 .configs
                                 .iter()
+                                .flatten()
                                 .filter(|entry| entry.source as i8 == 1)
                                 .map(|entry| format!(" {}={}", entry.name, entry.value.as_deref().unwrap()))
                                 .collect();
@@ -311,7 +328,7 @@ impl Stage {
                 }
                 Vec::new()
             }
-            other => panic!("unknown command {other}"),
+            other => catalog_security::step(&self.catalog, self.org, other, &words, input, &mut out),
         };
         self.apply(&records, &mut out);
         out

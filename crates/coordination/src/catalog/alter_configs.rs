@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::describe_configs::ResourceKind;
-use super::{Catalog, Decision, check_size, check_topic_name, repeated};
+use super::{Catalog, Decision, ORG_NAME_OF_DEFAULT, check_size, check_topic_name, repeated};
 use crate::error_code::ErrorCode;
 use crate::ids::OrgId;
 use crate::limits::GROUP_CONFIGS_MAX;
@@ -27,7 +27,7 @@ impl Catalog {
             let changed = if twice.contains(resource) {
                 Err(invalid("Each resource must appear at most once."))
             } else {
-                self.altered(org, resource, changes, &mut broker)
+                self.altered(org, resource, changes, records.len(), &mut broker)
             };
             let error = match changed {
                 Ok(record) => {
@@ -47,12 +47,14 @@ impl Catalog {
         Decision { records, reply: reply::AlterConfigs { resources } }
     }
 
-    /// Changes `broker`, or says what a topic or a group becomes if it becomes anything else.
+    /// Changes `broker`, or says what a topic or a group becomes if it becomes anything else. So many others of the
+    /// request are `on_their_way`.
     fn altered(
         &self,
         org: OrgId,
         resource: &ConfigResource,
         changes: &ConfigChanges,
+        on_their_way: usize,
         broker: &mut BrokerConfigs,
     ) -> Result<Option<Record>, Refusal> {
         check_changes(changes)?;
@@ -60,6 +62,13 @@ impl Catalog {
         match kind {
             Some(ResourceKind::Topic) => {
                 Ok(self.altered_topic(org, &resource.name, changes)?.map(Record::Topic))
+            }
+            // What is set for the broker holds for everybody.
+            Some(ResourceKind::Broker) if org != OrgId::DEFAULT => {
+                let message = format!(
+                    "Settings of the broker can be changed by users of the organisation {ORG_NAME_OF_DEFAULT} only."
+                );
+                Err(Refusal::new(ErrorCode::ClusterAuthorizationFailed, message))
             }
             Some(ResourceKind::Broker) => {
                 let scope = if resource.name.is_empty() { &mut broker.all } else { &mut broker.own };
@@ -83,7 +92,8 @@ impl Catalog {
                 first_name(changes).map_or(Ok(None), refuse)
             }
             Some(ResourceKind::Group) => {
-                Ok(self.altered_group(org, &resource.name, changes)?.map(Record::GroupConfigs))
+                let altered = self.altered_group(org, &resource.name, changes, on_their_way)?;
+                Ok(altered.map(Record::GroupConfigs))
             }
             Some(ResourceKind::BrokerLogger) | None => {
                 Err(invalid(format!("Unknown resource type {}", resource.resource_type)))
@@ -123,8 +133,9 @@ impl Catalog {
         org: OrgId,
         name: &str,
         changes: &ConfigChanges,
+        on_their_way: usize,
     ) -> Result<Option<GroupConfigs>, Refusal> {
-        let current = self.group_configs.get(&(org, name.to_owned()));
+        let current = self.own_group_configs(org, name);
         let configs = match changes {
             ConfigChanges::Replace(configs) => replaced(configs),
             ConfigChanges::Incremental(changes) => {
@@ -141,7 +152,8 @@ impl Catalog {
         if Some(&configs) == current || (configs.is_empty() && current.is_none()) {
             return Ok(None);
         }
-        if current.is_none() && self.group_configs.len() >= GROUP_CONFIGS_MAX {
+        let kept = self.group_configs.get(&org).map_or(0, BTreeMap::len);
+        if current.is_none() && kept + on_their_way >= GROUP_CONFIGS_MAX {
             let message = format!("{GROUP_CONFIGS_MAX} groups have settings of their own; no more are kept.");
             return Err(Refusal::new(ErrorCode::PolicyViolation, message));
         }
@@ -153,7 +165,8 @@ impl Catalog {
         let here = self.settings.node_id();
         match name.parse::<i32>() {
             _ if name.is_empty() => Ok(()),
-            Ok(node) if node == here => Ok(()),
+            // What is set for a gateway is set for the broker behind it.
+            Ok(node) if self.is_node(node) => Ok(()),
             Ok(node) => Err(invalid(format!("Unexpected broker id, expected {here}, but received {node}"))),
             Err(_) => Err(invalid(format!("Node id must be an integer, but it is: {name}"))),
         }
@@ -162,7 +175,7 @@ impl Catalog {
     fn check_logger_node(&self, name: &str) -> Result<(), Refusal> {
         let here = self.settings.node_id();
         match name.parse::<i32>() {
-            Ok(node) if node == here => Ok(()),
+            Ok(node) if self.is_node(node) => Ok(()),
             Ok(node) => Err(invalid(format!("Unexpected node id. Expected {here}, but received {node}"))),
             Err(_) => Err(invalid(format!("Node id must be an integer, but it is: {name}"))),
         }

@@ -21,8 +21,14 @@ impl Catalog {
         let refusal = || Some(Refusal::new(ErrorCode::InvalidRequest, "Duplicate topic name."));
         let mut topics: Vec<_> = twice.iter().map(|name| ((*name).to_owned(), refusal())).collect();
         let mut left = PARTITIONS_PER_REQUEST_MAX.unsigned_abs();
+        let mut room = self.room(org);
         for more in op.topics.iter().filter(|topic| !twice.contains(topic.name.as_str())) {
-            let error = match self.grown(org, more, &mut left) {
+            let grown = self.grown(org, more, &mut left).and_then(|topic| {
+                let has = self.topics.get(&topic.id).map_or(0, |topic| topic.partitions);
+                room.take(0, u64::from(topic.partitions - has))?;
+                Ok(topic)
+            });
+            let error = match grown {
                 Ok(topic) => {
                     if !op.validate_only {
                         records.push(Record::Topic(topic));

@@ -41,14 +41,13 @@ impl Catalog {
 
         let mut records = Vec::new();
         let mut topics = Vec::new();
+        let mut room = self.room(org);
         for (topic, id) in once.iter().filter(|topic| !prohibited(topic)).zip(minted.topic_ids) {
-            let made = self.new_topic(org, topic).map(|(partitions, configs)| Topic {
-                id: *id,
-                org,
-                name: topic.name.clone(),
-                partitions,
-                configs,
-                created_ms: minted.now_ms,
+            let made = self.new_topic(org, topic).and_then(|(partitions, configs)| {
+                // Also where the name is one of Kafka's own: it is a topic like any other here.
+                room.take(1, u64::from(partitions))?;
+                let (name, created_ms) = (topic.name.clone(), minted.now_ms);
+                Ok(Topic { id: *id, org, name, partitions, configs, created_ms })
             });
             let result = made.map(|made| {
                 let mut shown = self.made(&made);
@@ -88,12 +87,16 @@ impl Catalog {
         }
         let mut seen = BTreeSet::new();
         let affordable = PARTITIONS_PER_REQUEST_MAX / self.default_partitions();
+        let partitions = u64::from(self.default_partitions().unsigned_abs());
+        let mut room = self.room(org);
         names
             .into_iter()
             .filter(|name| self.topic_named(org, name).is_none())
             .filter(|name| check_topic_name(name).is_ok() && self.colliding(org, name).is_none())
             .filter(|name| !is_internal(name) && !topic_name::is_prohibited(name))
             .filter(|name| seen.insert(*name))
+            // Whoever asks for a topic beyond the limit is told that there is none; who creates it is told why.
+            .take_while(|_| room.take(1, partitions).is_ok())
             .take(usize::try_from(affordable).unwrap_or(0))
             .collect()
     }
@@ -223,12 +226,16 @@ impl Catalog {
         sorted.sort_unstable();
         let mut previous = None;
         for node in sorted {
-            if node != self.settings.node_id() {
+            if !self.is_node(node) {
                 return refuse(format!("broker {node}, but no such broker is registered."));
             }
             if previous.replace(node) == Some(node) {
                 return refuse(format!("the broker {node} more than once."));
             }
+        }
+        // Through several gateways there are several nodes, and still one copy.
+        if nodes.len() > 1 {
+            return refuse(format!("{} replicas, but there is one copy of each partition.", nodes.len()));
         }
         Ok(())
     }
@@ -265,7 +272,7 @@ impl Catalog {
             id: topic.id,
             num_partitions: i32::try_from(topic.partitions).unwrap_or(i32::MAX),
             replication_factor: 1,
-            configs: self.settings.describe_topic(&topic.configs),
+            configs: Some(self.settings.describe_topic(&topic.configs)),
         }
     }
 
@@ -286,7 +293,7 @@ impl Catalog {
 fn show_as_given(made: &mut TopicMade, topic: &NewTopic) {
     let given: BTreeMap<&str, &Option<String>> =
         topic.configs.iter().map(|(name, value)| (name.as_str(), value)).collect();
-    for entry in &mut made.configs {
+    for entry in made.configs.iter_mut().flatten() {
         if let Some(value) = given.get(entry.name.as_str()) {
             entry.value.clone_from(value);
         }

@@ -7,7 +7,7 @@ use crate::error_code::ErrorCode;
 use crate::ids::OrgId;
 use crate::op::{self, ConfigResource};
 use crate::reply::{self, ConfigEntry, ConfigSource, ConfigSynonym, Refusal};
-use crate::settings::broker_property;
+use crate::settings::{TOPIC_PROPERTIES, broker_property};
 
 impl Catalog {
     /// Settings of topics, groups and the broker.
@@ -44,16 +44,16 @@ impl Catalog {
                 let topic = topic.ok_or_else(|| Refusal::new(ErrorCode::UnknownTopicOrPartition, ""))?;
                 Ok(self.settings.describe_topic(&topic.configs))
             }
-            ResourceKind::Broker if name.is_empty() => Ok(self.configs_for_all_brokers()),
+            ResourceKind::Broker if name.is_empty() => Ok(shown_to(org, self.configs_for_all_brokers())),
             ResourceKind::Broker => {
                 match name.parse::<i32>() {
-                    Ok(node) if node == here => {
+                    Ok(node) if self.is_node(node) => {
                         let mut entries = self.settings.describe_broker();
                         entries.extend(self.foreign_configs(&[
                             ConfigSource::DynamicBroker,
                             ConfigSource::DynamicDefaultBroker,
                         ]));
-                        Ok(entries)
+                        Ok(shown_to(org, entries))
                     }
                     Ok(node) => Err(invalid(format!(
                         "Unexpected broker id, expected {here} or empty string, but received {node}"
@@ -65,7 +65,7 @@ impl Catalog {
                 Err(invalid("Broker id must not be empty".to_owned()))
             }
             ResourceKind::BrokerLogger => match name.parse::<i32>() {
-                Ok(node) if node == here => Ok(Vec::new()),
+                Ok(node) if self.is_node(node) => Ok(Vec::new()),
                 Ok(node) => {
                     Err(invalid(format!("Unexpected broker id, expected {here} but received {node}")))
                 }
@@ -77,7 +77,7 @@ impl Catalog {
             ResourceKind::Group if name.is_empty() => Err(invalid("Group name must not be empty".to_owned())),
             ResourceKind::Group => {
                 let none = BTreeMap::new();
-                let own = self.group_configs.get(&(org, name.to_owned())).unwrap_or(&none);
+                let own = self.own_group_configs(org, name).unwrap_or(&none);
                 Ok(self.settings.describe_group(own))
             }
             ResourceKind::ClientMetrics => Ok(Vec::new()),
@@ -126,6 +126,33 @@ impl Catalog {
         };
         names.into_iter().filter(|name| broker_property(name).is_none()).map(entry).collect()
     }
+}
+
+/// What an organisation is shown of the broker's settings. Whoever only shares the broker sees what holds for its own
+/// topics and groups, but neither addresses and files nor who else is here.
+fn shown_to(org: OrgId, mut entries: Vec<ConfigEntry>) -> Vec<ConfigEntry> {
+    let concerns_all = |name: &str| {
+        let is_synonym =
+            TOPIC_PROPERTIES.iter().any(|topic| topic.synonyms.iter().any(|synonym| synonym.name == name));
+        is_synonym
+            || name.starts_with("group.")
+            || matches!(
+                name,
+                "auto.create.topics.enable"
+                    | "default.replication.factor"
+                    | "delete.topic.enable"
+                    | "fetch.max.bytes"
+                    | "node.id"
+                    | "num.partitions"
+                    | "offset.metadata.max.bytes"
+                    | "offsets.retention.minutes"
+                    | "socket.request.max.bytes"
+            )
+    };
+    if org != OrgId::DEFAULT {
+        entries.retain(|entry| concerns_all(&entry.name));
+    }
+    entries
 }
 
 /// What kinds of things have settings in Kafka.

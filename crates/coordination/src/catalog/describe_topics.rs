@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Catalog, check_topic_name, is_internal};
+use crate::access::Operations;
 use crate::error_code::ErrorCode;
 use crate::ids::{OrgId, TopicId};
 use crate::limits::DESCRIBED_PARTITIONS_MAX;
@@ -27,7 +28,11 @@ impl Catalog {
                 asked.map(|topic| self.topic_metadata(org, topic)).collect()
             }
         };
-        reply::Metadata { cluster_id: self.cluster_id.clone().unwrap_or_default(), topics }
+        reply::Metadata {
+            cluster_id: self.cluster_id.clone().unwrap_or_default(),
+            topics,
+            operations: Operations::OF_CLUSTER,
+        }
     }
 
     /// A page of topics.
@@ -84,6 +89,7 @@ impl Catalog {
                 id: *id,
                 internal: false,
                 partitions: Vec::new(),
+                operations: Operations::OF_TOPIC,
             },
         }
     }
@@ -100,6 +106,7 @@ fn described(topic: &Topic, partitions: std::ops::Range<u32>) -> TopicMetadata {
         id: topic.id,
         internal: is_internal(&topic.name),
         partitions: partitions.map(partition).collect(),
+        operations: Operations::OF_TOPIC,
     }
 }
 
@@ -114,6 +121,7 @@ fn missing(name: &str) -> TopicMetadata {
         id: TopicId::ZERO,
         internal: is_internal(name),
         partitions: Vec::new(),
+        operations: Operations::OF_TOPIC,
     }
 }
 

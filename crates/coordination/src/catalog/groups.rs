@@ -33,13 +33,53 @@ impl Catalog {
     /// What the settings of this group come to, whether it exists or not.
     pub fn group_config(&self, org: OrgId, group: &str) -> GroupConfig {
         let none = BTreeMap::new();
-        let own = self.group_configs.get(&(org, group.to_owned())).unwrap_or(&none);
+        let own = self.own_group_configs(org, group).unwrap_or(&none);
         GroupConfig::new(own, &self.settings)
     }
 
     /// The groups of the organisation that have settings of their own, by name.
     pub fn groups_with_configs(&self, org: OrgId) -> impl Iterator<Item = &str> {
-        let from = self.group_configs.range((org, String::new())..);
-        from.take_while(move |((owner, _), _)| *owner == org).map(|((_, group), _)| group.as_str())
+        self.group_configs.get(&org).into_iter().flat_map(|groups| groups.keys().map(String::as_str))
+    }
+
+    /// The settings that the group has of its own, if it has any.
+    pub(super) fn own_group_configs(&self, org: OrgId, group: &str) -> Option<&BTreeMap<String, String>> {
+        self.group_configs.get(&org)?.get(group)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error_code::ErrorCode;
+    use crate::limits::GROUP_CONFIGS_MAX;
+    use crate::op::{self, ConfigChanges, ConfigResource};
+    use crate::record::GroupConfigs;
+    use crate::settings::Settings;
+
+    #[test]
+    fn the_settings_of_groups_are_bounded_for_each_organisation_by_itself() {
+        let (name, value) = ("consumer.session.timeout.ms".to_owned(), "50000".to_owned());
+        let configs = BTreeMap::from([(name.clone(), value.clone())]);
+        let mut catalog = Catalog::new(Settings::default());
+        for number in 1..GROUP_CONFIGS_MAX {
+            let (org, group) = (OrgId::DEFAULT, number.to_string());
+            catalog.apply(&Record::GroupConfigs(GroupConfigs { org, group, configs: configs.clone() }));
+        }
+        let change = |group: &str| {
+            let resource = ConfigResource { resource_type: 32, name: group.to_owned() };
+            (resource, ConfigChanges::Replace(vec![(name.clone(), Some(value.clone()))]))
+        };
+        let op = op::AlterConfigs {
+            resources: vec![change("one-more"), change("1"), change("too-many")],
+            validate_only: false,
+        };
+        let refused = |org| {
+            let reply = catalog.handle_alter_configs(org, &op).reply;
+            let codes = reply.resources.into_iter().map(|(_, error)| error.map(|refusal| refusal.code));
+            codes.collect::<Vec<_>>()
+        };
+        assert_eq!(refused(OrgId::DEFAULT), [None, None, Some(ErrorCode::PolicyViolation)]);
+        assert_eq!(refused(OrgId::from_u128(7)), [None; 3], "others are not in the way");
     }
 }

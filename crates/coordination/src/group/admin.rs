@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::access::Operations;
 use crate::error_code::ErrorCode;
 use crate::ids::TopicId;
 use crate::op;
@@ -57,6 +58,7 @@ impl Shard {
                 protocol_type: String::new(),
                 protocol: String::new(),
                 members: Vec::new(),
+                operations: Operations::OF_GROUP,
             };
         };
         let is_stable = matches!(found.phase, Phase::Stable(_));
@@ -76,6 +78,7 @@ impl Shard {
             protocol_type: found.protocol_type.as_deref().unwrap_or_default().to_owned(),
             protocol: protocol.to_owned(),
             members: members.collect(),
+            operations: Operations::OF_GROUP,
         }
     }
 

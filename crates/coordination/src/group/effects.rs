@@ -57,13 +57,15 @@ pub struct Minted {
 pub struct Room {
     /// More groups.
     pub groups: usize,
+    /// More members, of whichever groups.
+    pub members: usize,
     /// More bytes of members, offsets and what belongs to them.
     pub bytes: usize,
 }
 
 impl Room {
     /// No limit.
-    pub const UNLIMITED: Self = Self { groups: usize::MAX, bytes: usize::MAX };
+    pub const UNLIMITED: Self = Self { groups: usize::MAX, members: usize::MAX, bytes: usize::MAX };
 }
 
 /// What the groups of a shard take.

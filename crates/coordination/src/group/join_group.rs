@@ -83,7 +83,11 @@ impl Shard {
             Some(kind) => op.protocol_type.len().saturating_sub(kind.len()),
             None => op.protocol_type.len(),
         };
-        let more = match group.and_then(|group| join.place_in(group)) {
+        let place = group.and_then(|group| join.place_in(group));
+        if place.is_none() && room.members == 0 {
+            return Err(ErrorCode::GroupMaxSizeReached);
+        }
+        let more = match place {
             Some(member) => offered_bytes(&join.protocols).saturating_sub(offered_bytes(member.protocols())),
             None => join.bytes() + kind + if group.is_none() { GROUP_BYTES + op.group.len() } else { 0 },
         };

@@ -1,11 +1,12 @@
 //! What is asked of groups. Ids are as the client sent them; checking them is the group's business.
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::TopicRef;
 
 /// A member that joins, or joins again.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JoinGroup {
     /// The group's id.
     pub group: String,
@@ -30,7 +31,7 @@ pub struct JoinGroup {
 }
 
 /// A member that waits for its assignment, or the leader that brings everybody's.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SyncGroup {
     /// The group's id.
     pub group: String,
@@ -51,7 +52,7 @@ pub struct SyncGroup {
 }
 
 /// A member that is still there.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Heartbeat {
     /// The group's id.
     pub group: String,
@@ -64,7 +65,7 @@ pub struct Heartbeat {
 }
 
 /// Members that leave.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeaveGroup {
     /// The group's id.
     pub group: String,
@@ -73,7 +74,7 @@ pub struct LeaveGroup {
 }
 
 /// One member that leaves, or is made to leave.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeavingMember {
     /// The member's id; empty when an administrator names it by its instance id alone.
     pub member_id: String,
@@ -84,7 +85,7 @@ pub struct LeavingMember {
 }
 
 /// How far a group has read.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OffsetCommit {
     /// The group's id; here it may be empty.
     pub group: String,
@@ -103,7 +104,7 @@ pub struct OffsetCommit {
 }
 
 /// How far a group has read one topic.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OffsetCommitTopic {
     /// The topic.
     pub topic: TopicRef,
@@ -112,7 +113,7 @@ pub struct OffsetCommitTopic {
 }
 
 /// How far a group has read one partition.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OffsetCommitPartition {
     /// The partition's number as the client sent it.
     pub index: i32,
@@ -125,7 +126,7 @@ pub struct OffsetCommitPartition {
 }
 
 /// Offsets that are asked for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OffsetFetch {
     /// The groups, in the client's order.
     pub groups: Vec<OffsetFetchGroup>,
@@ -137,7 +138,7 @@ pub struct OffsetFetch {
 }
 
 /// Offsets that are asked for of one group.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OffsetFetchGroup {
     /// The group's id; here it may be empty.
     pub group: String,
@@ -150,7 +151,7 @@ pub struct OffsetFetchGroup {
 }
 
 /// Offsets that are asked for of one topic.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OffsetFetchTopic {
     /// The topic.
     pub topic: TopicRef,
@@ -159,7 +160,7 @@ pub struct OffsetFetchTopic {
 }
 
 /// Offsets to forget.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OffsetDelete {
     /// The group's id.
     pub group: String,
@@ -168,7 +169,7 @@ pub struct OffsetDelete {
 }
 
 /// Which groups to list.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListGroups {
     /// Names of states, in any case; empty asks for all.
     pub states: Vec<String>,
@@ -177,14 +178,14 @@ pub struct ListGroups {
 }
 
 /// Groups to show.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DescribeGroups {
     /// The groups' ids, in the client's order.
     pub groups: Vec<String>,
 }
 
 /// Groups to remove.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeleteGroups {
     /// The groups' ids, in the client's order.
     pub groups: Vec<String>,

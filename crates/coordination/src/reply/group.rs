@@ -3,13 +3,15 @@
 use std::fmt;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
+use crate::access::Operations;
 use crate::error_code::ErrorCode;
 use crate::ids::TopicId;
 use crate::op::TopicRef;
 
 /// A member of the new generation, or why not.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JoinGroup {
     /// The member's id: its own, a new one, or empty where Kafka gives none back.
     pub member_id: String,
@@ -18,7 +20,7 @@ pub struct JoinGroup {
 }
 
 /// A generation as one member sees it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Joined {
     /// The generation.
     pub generation: i32,
@@ -35,7 +37,7 @@ pub struct Joined {
 }
 
 /// One member, as the leader sees it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JoinedMember {
     /// The member's id.
     pub member_id: String,
@@ -46,14 +48,14 @@ pub struct JoinedMember {
 }
 
 /// The member's assignment, or why there is none.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SyncGroup {
     /// The assignment.
     pub result: Result<Synced, ErrorCode>,
 }
 
 /// An assignment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Synced {
     /// What kind of group it is.
     pub protocol_type: Option<String>,
@@ -64,21 +66,21 @@ pub struct Synced {
 }
 
 /// Whether all is well, or what the member must do now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {
     /// What is wrong, if anything.
     pub error: Option<ErrorCode>,
 }
 
 /// What became of those who leave.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeaveGroup {
     /// In the request's order, or why nobody could leave.
     pub result: Result<Vec<LeftMember>, ErrorCode>,
 }
 
 /// What became of one who leaves.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeftMember {
     /// The member's id as it was sent.
     pub member_id: String,
@@ -89,14 +91,14 @@ pub struct LeftMember {
 }
 
 /// What became of each offset.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OffsetCommit {
     /// In the request's order.
     pub topics: Vec<OffsetCommitTopic>,
 }
 
 /// What became of one topic's offsets.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OffsetCommitTopic {
     /// The topic as the client named it.
     pub topic: TopicRef,
@@ -105,14 +107,14 @@ pub struct OffsetCommitTopic {
 }
 
 /// Offsets of groups.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OffsetFetch {
     /// In the request's order.
     pub groups: Vec<OffsetFetchGroup>,
 }
 
 /// Offsets of one group.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OffsetFetchGroup {
     /// The group's id.
     pub group: String,
@@ -124,7 +126,7 @@ pub struct OffsetFetchGroup {
 }
 
 /// Offsets of one topic.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OffsetFetchTopic {
     /// The topic's name; empty where an unknown id was asked for.
     pub name: String,
@@ -135,7 +137,7 @@ pub struct OffsetFetchTopic {
 }
 
 /// The offset of one partition.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FetchedOffset {
     /// The partition's number.
     pub index: i32,
@@ -157,7 +159,7 @@ impl FetchedOffset {
 }
 
 /// What became of the offsets to forget.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OffsetDelete {
     /// In the request's order, or why nothing was forgotten.
     pub result: Result<Vec<OffsetDeleteTopic>, ErrorCode>,
@@ -167,7 +169,7 @@ pub struct OffsetDelete {
 pub type OffsetDeleteTopic = (String, Vec<(i32, Option<ErrorCode>)>);
 
 /// The state of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum GroupState {
     /// Nobody is in it.
     Empty,
@@ -205,14 +207,14 @@ impl fmt::Display for GroupState {
 }
 
 /// The groups that there are.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListGroups {
     /// By id, or why they cannot be listed.
     pub result: Result<Vec<ListedGroup>, ErrorCode>,
 }
 
 /// One group in a list. All are classic groups.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListedGroup {
     /// The group's id.
     pub group: String,
@@ -223,14 +225,14 @@ pub struct ListedGroup {
 }
 
 /// Groups with their members.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DescribeGroups {
     /// In the request's order.
     pub groups: Vec<DescribedGroup>,
 }
 
 /// One group with its members.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DescribedGroup {
     /// The group's id.
     pub group: String,
@@ -244,10 +246,12 @@ pub struct DescribedGroup {
     pub protocol: String,
     /// The members, by id.
     pub members: Vec<DescribedMember>,
+    /// What the user may do with the group.
+    pub operations: Operations,
 }
 
 /// One member of a group.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DescribedMember {
     /// The member's id.
     pub member_id: String,
@@ -264,7 +268,7 @@ pub struct DescribedMember {
 }
 
 /// What became of the groups to remove.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeleteGroups {
     /// Ids and what is wrong with each; an id that was sent twice is there once.
     pub groups: Vec<(String, Option<ErrorCode>)>,

@@ -7,6 +7,8 @@ use super::value::Check;
 #[rustfmt::skip] // A table is read by its lines.
 pub const BROKER_PROPERTIES: &[Property] = &[
     Property::list("advertised.listeners", "", "Addresses given to clients, as NAME://host:port; without it a client is given the address it dialled.").unset(),
+    Property::boolean("allow.everyone.if.no.acl.found", "false", "Allow everybody what no ACL is about; otherwise only super.users may do it."),
+    Property::string("authorizer.class.name", "", "Empty for no ACLs, or org.apache.kafka.metadata.authorizer.StandardAuthorizer to check every request against them.").check(Check::OneOf(AUTHORIZERS)),
     Property::boolean("auto.create.topics.enable", "true", "Create a topic when a client that allows it asks for one that does not exist."),
     Property::boolean("auto.leader.rebalance.enable", "true", "Move leaders back to preferred replicas.").without_effect(),
     Property::int("broker.id", "-1", "Kafka's older name of node.id.").without_effect(),
@@ -15,8 +17,9 @@ pub const BROKER_PROPERTIES: &[Property] = &[
     Property::int("compression.lz4.level", "9", "Level when the broker compresses with lz4.").check(Check::Between(1, 17)).dynamic().without_effect(),
     Property::string("compression.type", "producer", "Codec of stored batches; `producer` keeps what the producer chose, which costs nothing.").check(Check::OneOf(COMPRESSION_TYPES)).dynamic(),
     Property::int("compression.zstd.level", "3", "Level when the broker compresses with zstd.").check(Check::Between(-131_072, 22)).dynamic().without_effect(),
+    Property::int("connection.failed.authentication.delay.ms", "100", "How long the answer to a failed login waits.").at_least(0),
     Property::long("connections.max.idle.ms", "600000", "Close a connection on which nothing was asked for this long; -1 never does."),
-    Property::long("connections.max.reauth.ms", "0", "Longest time a client may go without authenticating again.").without_effect(),
+    Property::long("connections.max.reauth.ms", "0", "Longest time a client may go without authenticating again (KIP-368); 0 sets no limit."),
     Property::list("controller.listener.names", "", "Listeners of Kafka's controller.").without_effect(),
     Property::list("controller.quorum.bootstrap.servers", "", "Where Kafka's controllers are.").without_effect(),
     Property::list("controller.quorum.voters", "", "Kafka's controllers.").without_effect(),
@@ -48,6 +51,7 @@ pub const BROKER_PROPERTIES: &[Property] = &[
     Property::int("group.min.session.timeout.ms", "6000", "Shortest session timeout a member may ask for."),
     Property::string("inter.broker.listener.name", "", "Listener by which Kafka's brokers reach each other.").unset().without_effect(),
     Property::string("kohort.admin.address", "127.0.0.1:9644", "Where the admin HTTP listener is; `none` runs without it.").check(Check::NotEmpty),
+    Property::long("kohort.authentication.timeout.ms", "10000", "How long a client may take to show who it is; it is disconnected then.").check(Check::Between(1, 3_600_000)),
     Property::long("kohort.cache.bytes", "67108864", "Memory for recent batches, from which consumers that keep up are served.").at_least(1_048_576),
     Property::string("kohort.flush", "always", "When an acknowledged record is on disk: `always` before it is acknowledged; `interval` within kohort.flush.interval.ms, so a power loss may take that much; `os` when the operating system writes it, as Kafka does.").check(Check::OneOf(&["always", "interval", "os"])),
     Property::long("kohort.flush.interval.ms", "50", "Time between two syncs of the log when kohort.flush is `interval`.").check(Check::Between(1, 3_600_000)),
@@ -55,9 +59,15 @@ pub const BROKER_PROPERTIES: &[Property] = &[
     Property::long("kohort.groups.max.bytes", "1073741824", "Most memory, in bytes, for the members of all groups, their metadata and assignments, and their offsets; a join or commit that needs more is refused.").at_least(1_048_576),
     Property::int("kohort.initial.rebalance.quiet.ms", "100", "An empty group stops waiting for more members when none has arrived for this long, at the latest after group.initial.rebalance.delay.ms; 0 waits as Kafka does, the whole delay and again while members arrive.").at_least(0),
     Property::long("kohort.log.file.bytes", "134217728", "Size of one file of the log, which is allocated in advance; a full one is settled into segments.").check(Check::Between(1_048_576, 1_073_741_824)),
+    Property::string("kohort.org", "", "The organisation of all clients of a listener; without it a login names its own.").unset().check(Check::OrgName),
+    Property::string("kohort.otlp.endpoint", "", "Where spans are sent by OTLP over gRPC, as http://host:4317; without it none are recorded.").unset(),
+    Property::string("kohort.rail.listen", "", "Address and UDP port on which separate gateways are accepted; without it there are none.").unset().check(Check::SocketAddress),
+    Property::boolean("kohort.sasl.plain.without.tls", "false", "Allow PLAIN on a listener without TLS, where passwords can be read by whoever listens in."),
     Property::long("kohort.settle.backlog.bytes", "1073741824", "Bytes of log that may wait to be settled before producers are slowed down.").at_least(16_777_216),
     Property::long("kohort.settle.interval.ms", "5000", "How long after its first record a log file is closed although it has room; it is settled then, or under load at most that much later.").check(Check::Between(1, 3_600_000)),
-    Property::string("listener.security.protocol.map", "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", "Security protocol of each listener; all are plain.").without_effect(),
+    Property::string("kohort.ssl.key.location", "", "PEM file of the private key, where ssl.keystore.location holds the certificates only.").unset(),
+    Property::double("kohort.trace.sample.ratio", "1.0", "Part of the traces that is recorded; a client's request is recorded whole or not at all.").check(Check::BetweenDouble(0.0, 1.0)),
+    Property::string("listener.security.protocol.map", "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", "Security protocol of each listener, as NAME:PROTOCOL.").check(Check::ProtocolMap),
     Property::list("listeners", "PLAINTEXT://127.0.0.1:9092,PLAINTEXT://[::1]:9092", "Addresses to listen on, as NAME://host:port.").check(Check::NotEmpty),
     Property::long("log.cleaner.backoff.ms", "15000", "Pause of the cleaner when there is nothing to compact.").at_least(0).dynamic(),
     Property::long("log.cleaner.dedupe.buffer.size", "134217728", "Memory for the keys of one compaction pass.").dynamic(),
@@ -121,6 +131,15 @@ pub const BROKER_PROPERTIES: &[Property] = &[
     Property::int("producer.purgatory.purge.interval.requests", "1000", "Cleaning of Kafka's queue of waiting produce requests.").without_effect(),
     Property::long("queued.max.request.bytes", "-1", "Most bytes of requests waiting for a thread.").without_effect(),
     Property::int("queued.max.requests", "500", "Most requests waiting for a thread.").at_least(1).without_effect(),
+    Property::list("sasl.enabled.mechanisms", "SCRAM-SHA-256,SCRAM-SHA-512", "How users may log in on listeners with SASL.").check(Check::ListOf(MECHANISMS)),
+    Property::string("sasl.mechanism.inter.broker.protocol", "GSSAPI", "How Kafka's brokers log in at each other.").without_effect(),
+    Property::int("sasl.oauthbearer.clock.skew.seconds", "30", "How far the clocks of this machine and of whoever issues tokens may differ.").at_least(0),
+    Property::list("sasl.oauthbearer.expected.audience", "", "A token must be made for one of these; without any, a token that is made for someone is refused.").unset(),
+    Property::string("sasl.oauthbearer.expected.issuer", "", "A token must be issued by this one; without it by anyone whose key is known.").unset(),
+    Property::string("sasl.oauthbearer.jwks.endpoint.url", "", "File of the keys that tokens are signed with, as file:///path; it is read again when it changes.").unset().check(Check::FileUrl),
+    Property::string("sasl.oauthbearer.sub.claim.name", "sub", "The claim of a token that names the user.").check(Check::NotEmpty),
+    Property::int("sasl.server.max.receive.size", "524288", "Largest message of a client that has not shown who it is.").at_least(1024),
+    Property::string("security.inter.broker.protocol", "PLAINTEXT", "How Kafka's brokers talk to each other.").without_effect(),
     Property::short("share.coordinator.state.topic.min.isr", "1", "Replicas that must have a share record.").at_least(1).without_effect(),
     Property::short("share.coordinator.state.topic.replication.factor", "1", "Replicas of __share_group_state.").at_least(1).without_effect(),
     Property::long("socket.connection.setup.timeout.max.ms", "30000", "Longest wait for a connection to another broker.").without_effect(),
@@ -129,6 +148,14 @@ pub const BROKER_PROPERTIES: &[Property] = &[
     Property::int("socket.receive.buffer.bytes", "102400", "Receive buffer of sockets; -1, or not set, leaves it to the system."),
     Property::int("socket.request.max.bytes", "104857600", "Largest request; a connection that announces more is closed.").at_least(1),
     Property::int("socket.send.buffer.bytes", "102400", "Send buffer of sockets; -1, or not set, leaves it to the system."),
+    Property::string("ssl.client.auth", "none", "Whether clients must show a certificate: `required`, `requested` (they may) or `none`.").check(Check::OneOf(&["required", "requested", "none"])),
+    Property::list("ssl.enabled.protocols", "TLSv1.2,TLSv1.3", "Versions of TLS that clients may use.").check(Check::ListOf(&["TLSv1.2", "TLSv1.3"])),
+    Property::string("ssl.keystore.location", "", "PEM file of a listener's certificates and private key; it is read again when it changes.").unset(),
+    Property::string("ssl.keystore.type", "PEM", "Format of ssl.keystore.location.").check(Check::OneOf(&["PEM"])),
+    Property::string("ssl.principal.mapping.rules", "DEFAULT", "How the subject of a client's certificate becomes the name of a user, in Kafka's rules."),
+    Property::string("ssl.truststore.location", "", "PEM file of the authorities whose certificates of clients are trusted.").unset(),
+    Property::string("ssl.truststore.type", "PEM", "Format of ssl.truststore.location.").check(Check::OneOf(&["PEM"])),
+    Property::string("super.users", "", "Users who may do everything, separated by semicolons: User:name of the organisation default, or User:org/name.").check(Check::SuperUsers),
     Property::int("transaction.abort.timed.out.transaction.cleanup.interval.ms", "10000", "How often timed-out transactions are looked for.").at_least(1).without_effect(),
     Property::int("transaction.max.timeout.ms", "900000", "Longest transaction timeout a producer may ask for.").at_least(1).without_effect(),
     Property::boolean("transaction.partition.verification.enable", "true", "Check that a partition was added to the transaction that writes to it.").dynamic().without_effect(),
@@ -149,3 +176,7 @@ pub(super) const COMPRESSION_TYPES: &[&str] = &["uncompressed", "zstd", "lz4", "
 pub(super) const CLEANUP_POLICIES: &[&str] = &["compact", "delete"];
 /// Values of `message.timestamp.type`.
 pub(super) const TIMESTAMP_TYPES: &[&str] = &["CreateTime", "LogAppendTime"];
+/// Values of `authorizer.class.name`.
+pub(super) const AUTHORIZERS: &[&str] = &["", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"];
+/// Values of `sasl.enabled.mechanisms`.
+pub(super) const MECHANISMS: &[&str] = &["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"];

@@ -6,6 +6,7 @@ use super::broker_table::BROKER_PROPERTIES;
 use super::group_table::GROUP_PROPERTIES;
 use super::property::Property;
 use super::topic_table::TOPIC_PROPERTIES;
+use super::value::Kind;
 use super::{Layer, Settings};
 use crate::reply::{ConfigEntry, ConfigSource, ConfigSynonym};
 
@@ -110,13 +111,18 @@ fn entry(
     synonyms: Vec<ConfigSynonym>,
     read_only: bool,
 ) -> ConfigEntry {
+    let sensitive = property.kind == Kind::Password;
+    let mut synonyms = synonyms;
+    if sensitive {
+        synonyms.iter_mut().for_each(|synonym| synonym.value = None);
+    }
     ConfigEntry {
         name: property.name.to_owned(),
-        value,
+        value: value.filter(|_| !sensitive),
         source: synonyms.first().map_or(ConfigSource::Default, |first| first.source),
         config_type: property.kind.number(),
         read_only,
-        sensitive: false,
+        sensitive,
         synonyms,
         documentation: Some(property.doc.to_owned()),
     }

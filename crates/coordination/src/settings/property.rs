@@ -98,6 +98,11 @@ impl Property {
             Check::ListOf(texts) => format!("any of {}", texts.join(", ")),
             Check::NotEmpty => "not empty".to_owned(),
             Check::ThrottledReplicas => "* or partition:broker,…".to_owned(),
+            Check::FileUrl => "file:///path".to_owned(),
+            Check::OrgName => "an organisation's name".to_owned(),
+            Check::ProtocolMap => "NAME:PROTOCOL,…".to_owned(),
+            Check::SocketAddress => "address:port".to_owned(),
+            Check::SuperUsers => "User:name;User:org/name;…".to_owned(),
         }
     }
 }

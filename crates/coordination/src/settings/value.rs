@@ -1,5 +1,8 @@
 //! Values of properties: their types, their limits, and how Kafka writes them.
 
+use super::security::{parse_protocol_map, parse_super_users};
+use crate::catalog::check_org_name;
+
 /// The type of a property; the numbers are those of DescribeConfigs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i8)]
@@ -69,6 +72,16 @@ pub enum Check {
     NotEmpty,
     /// `*`, or a list of `partition:broker` pairs.
     ThrottledReplicas,
+    /// A file, as `file:///path`.
+    FileUrl,
+    /// The name of an organisation.
+    OrgName,
+    /// A list of `NAME:PROTOCOL` pairs.
+    ProtocolMap,
+    /// An IP address and a port.
+    SocketAddress,
+    /// `User:name` or `User:org/name`, separated by semicolons.
+    SuperUsers,
 }
 
 /// Checks `value` for the property `name` and returns it as Kafka would write it back.
@@ -173,6 +186,17 @@ fn broken_rule(name: &str, check: Check, normal: &str) -> Option<String> {
             .any(|item| !texts.contains(&item))
             .then(|| format!("String must be one of: {}", texts.join(", "))),
         Check::NotEmpty => normal.is_empty().then(|| "String must be non-empty".to_owned()),
+        Check::FileUrl => {
+            let is_file = normal.strip_prefix("file://").is_some_and(|path| path.starts_with('/'));
+            (!is_file).then(|| "Value must be a file, as file:///path".to_owned())
+        }
+        Check::OrgName => check_org_name(normal).err().map(|error| error.to_string()),
+        Check::ProtocolMap => parse_protocol_map(normal).err(),
+        Check::SocketAddress => normal
+            .parse::<std::net::SocketAddr>()
+            .is_err()
+            .then(|| "Value must be an IP address and a port, as 0.0.0.0:9643".to_owned()),
+        Check::SuperUsers => parse_super_users(normal).err(),
         Check::ThrottledReplicas => {
             let pairs = items(normal).all(|item| {
                 item.split_once(':').is_some_and(|(partition, broker)| {

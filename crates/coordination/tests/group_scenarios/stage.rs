@@ -114,6 +114,7 @@ impl Stage {
             "room" => {
                 self.room = Room {
                     groups: words.number("groups", usize::MAX),
+                    members: words.number("members", usize::MAX),
                     bytes: words.number("bytes", usize::MAX),
                 };
             }
