@@ -103,6 +103,14 @@ pub enum ClientError {
         /// What was asked.
         request: &'static str,
     },
+    /// The answer holds a number that this client has no name for; a later one may.
+    #[error("the broker tells of {what} {number}, which this client does not know")]
+    UnknownNumber {
+        /// What the number stands for.
+        what: &'static str,
+        /// The number.
+        number: i8,
+    },
     /// The broker answered no.
     #[error("{}", refusal(*code, message.as_deref()))]
     Refused {
@@ -129,6 +137,7 @@ impl ClientError {
             | Self::Unsupported { .. }
             | Self::TooOld { .. }
             | Self::Unanswered { .. }
+            | Self::UnknownNumber { .. }
             | Self::Refused { .. } => false,
         }
     }

@@ -1,11 +1,9 @@
 //! Saying who we are, in the words of SASL that Kafka carries (KIP-43, KIP-152).
 
-mod base64;
-mod keyed_hash;
-mod scram;
-
 use std::time::{Duration, Instant};
 
+use ::sasl::base64;
+use ::sasl::scram::{Client as Scram, ClientFault as Fault, Variant};
 use bytes::Bytes;
 use tokio::task::spawn_blocking;
 use wire::ApiKey;
@@ -16,7 +14,6 @@ use crate::connection::Connection;
 use crate::error::{ClientError, accepted};
 use crate::security::{Mechanism, Sasl};
 use crate::tls::{listed, shortened};
-use scram::{Fault, Scram, Variant};
 
 /// Kafka's error numbers that only this exchange knows.
 const UNSUPPORTED_SASL_MECHANISM: i16 = 33;

@@ -53,7 +53,7 @@ fn main() {
 }
 
 fn measure<R: RequestMessage>(name: &str, request: &R, version: i16) {
-    let addresses = Addresses { node_id: 1, host: "localhost".to_owned(), port: 9092 };
+    let addresses = Addresses::alone(1, "localhost", 9092);
     let frame = encode_request(request, version, 7, Some("rdkafka")).into_bytes();
     let read: Vec<u8> = frame.repeat(AT_ONCE);
     let mut buffer = BytesMut::new();

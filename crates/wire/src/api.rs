@@ -1,17 +1,23 @@
 //! The APIs, one file each: request and response side by side, and what they mean to the broker.
 
+mod acl;
 pub mod alter_configs;
+pub mod alter_user_scram_credentials;
 pub mod api_versions;
+pub mod create_acls;
 pub mod create_partitions;
 pub mod create_topics;
+pub mod delete_acls;
 pub mod delete_groups;
 pub mod delete_records;
 pub mod delete_topics;
+pub mod describe_acls;
 pub mod describe_cluster;
 pub mod describe_configs;
 pub mod describe_groups;
 pub mod describe_log_dirs;
 pub mod describe_topic_partitions;
+pub mod describe_user_scram_credentials;
 pub mod fetch;
 pub mod find_coordinator;
 pub mod heartbeat;
@@ -33,8 +39,10 @@ pub mod sasl_handshake;
 pub mod sync_group;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use bytes::Bytes;
+use coordination::access::Operations;
 use coordination::error_code::ErrorCode;
 use coordination::op::TopicRef;
 use coordination::reply::Refusal;
@@ -111,6 +119,16 @@ fn gathered<T, K: Ord + Clone, P>(
         }
     }
     gathered
+}
+
+/// What the user may do, each operation a bit, where that is told at all.
+fn operations(operations: Operations, told: bool) -> i32 {
+    if told { operations.bits() } else { i32::MIN }
+}
+
+/// A time as answers write it.
+fn milliseconds(time: Duration) -> i32 {
+    i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
 }
 
 fn refusal_number(refusal: Option<&Refusal>) -> i16 {

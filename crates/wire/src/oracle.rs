@@ -113,6 +113,16 @@ messages! {
     sasl_handshake_response: sasl_handshake::SaslHandshakeResponse, theirs::SaslHandshakeResponse;
     sasl_authenticate_request: sasl_authenticate::SaslAuthenticateRequest, theirs::SaslAuthenticateRequest;
     sasl_authenticate_response: sasl_authenticate::SaslAuthenticateResponse, theirs::SaslAuthenticateResponse;
+    describe_acls_request: describe_acls::DescribeAclsRequest, theirs::DescribeAclsRequest;
+    describe_acls_response: describe_acls::DescribeAclsResponse, theirs::DescribeAclsResponse;
+    create_acls_request: create_acls::CreateAclsRequest, theirs::CreateAclsRequest;
+    create_acls_response: create_acls::CreateAclsResponse, theirs::CreateAclsResponse;
+    delete_acls_request: delete_acls::DeleteAclsRequest, theirs::DeleteAclsRequest;
+    delete_acls_response: delete_acls::DeleteAclsResponse, theirs::DeleteAclsResponse;
+    describe_user_scram_credentials_request: describe_user_scram_credentials::DescribeUserScramCredentialsRequest, theirs::DescribeUserScramCredentialsRequest;
+    describe_user_scram_credentials_response: describe_user_scram_credentials::DescribeUserScramCredentialsResponse, theirs::DescribeUserScramCredentialsResponse;
+    alter_user_scram_credentials_request: alter_user_scram_credentials::AlterUserScramCredentialsRequest, theirs::AlterUserScramCredentialsRequest;
+    alter_user_scram_credentials_response: alter_user_scram_credentials::AlterUserScramCredentialsResponse, theirs::AlterUserScramCredentialsResponse;
 }
 
 /// Versions of Kafka 4.3 that the other implementation does not know yet.

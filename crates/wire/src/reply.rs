@@ -3,23 +3,13 @@
 use bytes::BytesMut;
 use coordination::reply::Reply;
 
+use crate::addresses::Addresses;
 use crate::api::*;
 use crate::exchange::begin_response;
 use crate::message::Message;
 use crate::request::{Head, Local};
 use crate::table::ApiKey;
 use crate::writer::{Frame, Writer};
-
-/// Where clients reach this node: what an answer names as leader, controller and coordinator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Addresses {
-    /// The node's id.
-    pub node_id: i32,
-    /// The host that clients of this listener dial.
-    pub host: String,
-    /// The port that clients of this listener dial.
-    pub port: u16,
-}
 
 /// Writes the broker's reply in the version that the client spoke.
 ///
@@ -68,6 +58,9 @@ fn write_reply(writer: &mut Writer, head: &Head, reply: Reply, addresses: &Addre
         (ApiKey::OffsetFetch, Reply::OffsetFetch(reply)) => {
             respond(writer, head, &offset_fetch::response(reply, version));
         }
+        (ApiKey::FindCoordinator, Reply::FindCoordinator(reply)) => {
+            respond(writer, head, &find_coordinator::response(reply, version, addresses));
+        }
         (ApiKey::JoinGroup, Reply::JoinGroup(reply)) => respond(writer, head, &join_group::response(reply)),
         (ApiKey::Heartbeat, Reply::Heartbeat(reply)) => respond(writer, head, &heartbeat::response(reply)),
         (ApiKey::LeaveGroup, Reply::LeaveGroup(reply)) => {
@@ -95,6 +88,15 @@ fn write_reply(writer: &mut Writer, head: &Head, reply: Reply, addresses: &Addre
         (ApiKey::OffsetForLeaderEpoch, Reply::OffsetForLeaderEpoch(reply)) => {
             respond(writer, head, &offset_for_leader_epoch::response(reply));
         }
+        (ApiKey::DescribeAcls, Reply::DescribeAcls(reply)) => {
+            respond(writer, head, &describe_acls::response(reply));
+        }
+        (ApiKey::CreateAcls, Reply::CreateAcls(reply)) => {
+            respond(writer, head, &create_acls::response(reply));
+        }
+        (ApiKey::DeleteAcls, Reply::DeleteAcls(reply)) => {
+            respond(writer, head, &delete_acls::response(reply));
+        }
         (ApiKey::DescribeConfigs, Reply::DescribeConfigs(reply)) => {
             respond(writer, head, &describe_configs::response(reply));
         }
@@ -119,6 +121,12 @@ fn write_reply(writer: &mut Writer, head: &Head, reply: Reply, addresses: &Addre
         (ApiKey::OffsetDelete, Reply::OffsetDelete(reply)) => {
             respond(writer, head, &offset_delete::response(reply));
         }
+        (ApiKey::DescribeUserScramCredentials, Reply::DescribeUserScramCredentials(reply)) => {
+            respond(writer, head, &describe_user_scram_credentials::response(reply));
+        }
+        (ApiKey::AlterUserScramCredentials, Reply::AlterUserScramCredentials(reply)) => {
+            respond(writer, head, &alter_user_scram_credentials::response(reply));
+        }
         (ApiKey::DescribeCluster, Reply::DescribeCluster(reply)) => {
             respond(writer, head, &describe_cluster::response(reply, asked, addresses));
         }
@@ -130,7 +138,7 @@ fn write_reply(writer: &mut Writer, head: &Head, reply: Reply, addresses: &Addre
 }
 
 /// Answers a request that needs no state.
-pub fn answer(head: &Head, request: Local, addresses: &Addresses) -> Frame {
+pub fn answer(head: &Head, request: Local) -> Frame {
     let mut writer = Writer::frame();
     match request {
         Local::ApiVersions(request) => {
@@ -142,7 +150,7 @@ pub fn answer(head: &Head, request: Local, addresses: &Addresses) -> Frame {
             api_versions::unsupported().encode(&mut writer, 0);
         }
         Local::FindCoordinator(request) => {
-            respond(&mut writer, head, &find_coordinator::response(request, head.version, addresses));
+            respond(&mut writer, head, &find_coordinator::refused(request, head.version));
         }
         Local::Refused(response) => {
             begin_response(&mut writer, head.api, head.version, head.correlation_id);
@@ -153,7 +161,7 @@ pub fn answer(head: &Head, request: Local, addresses: &Addresses) -> Frame {
 }
 
 #[inline]
-fn respond<M: Message>(writer: &mut Writer, head: &Head, response: &M) {
+pub(crate) fn respond<M: Message>(writer: &mut Writer, head: &Head, response: &M) {
     begin_response(writer, head.api, head.version, head.correlation_id);
     response.encode(writer, head.version);
 }

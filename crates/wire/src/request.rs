@@ -11,6 +11,7 @@ use crate::api::api_versions::ApiVersionsRequest;
 use crate::api::find_coordinator::FindCoordinatorRequest;
 use crate::error::DecodeError;
 use crate::exchange::{FixedHead, decode_head};
+use crate::login::Sasl;
 use crate::message::Message;
 use crate::reader::Reader;
 use crate::table::{AnyResponse, ApiKey};
@@ -108,6 +109,8 @@ pub enum Body {
     Op(Op),
     /// For [`answer`](crate::answer): no state is needed.
     Local(Local),
+    /// For the gateway, which knows whose connection this is.
+    Sasl(Sasl),
 }
 
 /// A request that is answered without the broker.
@@ -117,7 +120,7 @@ pub enum Local {
     ApiVersions(ApiVersionsRequest),
     /// ApiVersions in a version that we do not know.
     UnsupportedApiVersions,
-    /// Who coordinates a group.
+    /// Who coordinates something that is no group.
     FindCoordinator(FindCoordinatorRequest),
     /// A request that contradicts its own version; this is the answer.
     Refused(AnyResponse),
@@ -163,8 +166,7 @@ fn decode_body(
             offset_fetch::OffsetFetchRequest::decode_from(reader, version)?.into_op(version)
         }
         ApiKey::FindCoordinator => {
-            let request = FindCoordinatorRequest::decode_from(reader, version)?;
-            return Ok(Body::Local(Local::FindCoordinator(request)));
+            return Ok(FindCoordinatorRequest::decode_from(reader, version)?.into_body(version));
         }
         ApiKey::JoinGroup => join_group::JoinGroupRequest::decode_from(reader, version)?.into_op(version),
         ApiKey::Heartbeat => heartbeat::HeartbeatRequest::decode_from(reader, version)?.into_op(),
@@ -174,6 +176,10 @@ fn decode_body(
             describe_groups::DescribeGroupsRequest::decode_from(reader, version)?.into_op(asked)
         }
         ApiKey::ListGroups => list_groups::ListGroupsRequest::decode_from(reader, version)?.into_op(),
+        ApiKey::SaslHandshake => {
+            let request = sasl_handshake::SaslHandshakeRequest::decode_from(reader, version)?;
+            return Ok(Body::Sasl(Sasl::Handshake { mechanism: request.mechanism }));
+        }
         ApiKey::ApiVersions => {
             let request = ApiVersionsRequest::decode_from(reader, version)?;
             return Ok(Body::Local(Local::ApiVersions(request)));
@@ -191,12 +197,19 @@ fn decode_body(
         ApiKey::OffsetForLeaderEpoch => {
             offset_for_leader_epoch::OffsetForLeaderEpochRequest::decode_from(reader, version)?.into_op()
         }
+        ApiKey::DescribeAcls => describe_acls::DescribeAclsRequest::decode_from(reader, version)?.into_op(),
+        ApiKey::CreateAcls => create_acls::CreateAclsRequest::decode_from(reader, version)?.into_op(),
+        ApiKey::DeleteAcls => delete_acls::DeleteAclsRequest::decode_from(reader, version)?.into_op(),
         ApiKey::DescribeConfigs => {
             describe_configs::DescribeConfigsRequest::decode_from(reader, version)?.into_op()
         }
         ApiKey::AlterConfigs => alter_configs::AlterConfigsRequest::decode_from(reader, version)?.into_op(),
         ApiKey::DescribeLogDirs => {
             describe_log_dirs::DescribeLogDirsRequest::decode_from(reader, version)?.into_op()
+        }
+        ApiKey::SaslAuthenticate => {
+            let request = sasl_authenticate::SaslAuthenticateRequest::decode_from(reader, version)?;
+            return Ok(Body::Sasl(Sasl::Authenticate { auth_bytes: request.auth_bytes }));
         }
         ApiKey::CreatePartitions => {
             create_partitions::CreatePartitionsRequest::decode_from(reader, version)?.into_op()
@@ -210,14 +223,21 @@ fn decode_body(
                 .into_op()
         }
         ApiKey::OffsetDelete => offset_delete::OffsetDeleteRequest::decode_from(reader, version)?.into_op(),
+        ApiKey::DescribeUserScramCredentials => {
+            describe_user_scram_credentials::DescribeUserScramCredentialsRequest::decode_from(
+                reader, version,
+            )?
+            .into_op()
+        }
+        ApiKey::AlterUserScramCredentials => {
+            alter_user_scram_credentials::AlterUserScramCredentialsRequest::decode_from(reader, version)?
+                .into_op()
+        }
         ApiKey::DescribeCluster => {
             describe_cluster::DescribeClusterRequest::decode_from(reader, version)?.into_op(asked)
         }
         ApiKey::DescribeTopicPartitions => {
             describe_topic_partitions::DescribeTopicPartitionsRequest::decode_from(reader, version)?.into_op()
-        }
-        ApiKey::SaslHandshake | ApiKey::SaslAuthenticate => {
-            return Err(DecodeError::UnknownApi { key: api.number() });
         }
     };
     Ok(Body::Op(op))

@@ -1,7 +1,6 @@
 //! The one table of APIs: number, versions, flexibility and the messages of each.
 //!
-//! ApiVersions is answered from it, requests are accepted by it, and the tests go through it. The few APIs that we
-//! only ask others for stand below those that we offer.
+//! ApiVersions is answered from it, requests are accepted by it, and the tests go through it.
 
 use std::ops::RangeInclusive;
 
@@ -18,12 +17,8 @@ macro_rules! table {
         $name:ident = $key:literal, $first:literal ..= $last:literal,
         advertised $advertised:literal, flexible $flexible:literal,
         $module:ident: $request:ident => $response:ident;
-    )* {$(
-        $foreign:ident = $foreign_key:literal, $foreign_first:literal ..= $foreign_last:literal,
-        flexible $foreign_flexible:literal,
-        $foreign_module:ident: $foreign_request:ident => $foreign_response:ident;
-    )*}) => {
-        /// An API that we offer, or that we ask others for.
+    )*) => {
+        /// An API.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(i16)]
         pub enum ApiKey {
@@ -31,20 +26,13 @@ macro_rules! table {
                 #[doc = concat!("Versions ", stringify!($first), " to ", stringify!($last), ".")]
                 $name = $key,
             )*
-            $(
-                #[doc = concat!(
-                    "Versions ", stringify!($foreign_first), " to ", stringify!($foreign_last),
-                    "; asked by our client, not offered.",
-                )]
-                $foreign = $foreign_key,
-            )*
         }
 
         impl ApiKey {
-            /// All that we offer, by number.
+            /// All of them, by number.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// The API with this number, if we offer it.
+            /// The API with this number, if we know it.
             #[inline]
             pub const fn from_number(key: i16) -> Option<Self> {
                 match key {
@@ -57,7 +45,6 @@ macro_rules! table {
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)*
-                    $(Self::$foreign => stringify!($foreign),)*
                 }
             }
 
@@ -66,7 +53,6 @@ macro_rules! table {
             pub const fn versions(self) -> RangeInclusive<i16> {
                 match self {
                     $(Self::$name => $first..=$last,)*
-                    $(Self::$foreign => $foreign_first..=$foreign_last,)*
                 }
             }
 
@@ -75,7 +61,6 @@ macro_rules! table {
             pub const fn advertised(self) -> RangeInclusive<i16> {
                 match self {
                     $(Self::$name => $advertised..=$last,)*
-                    $(Self::$foreign => $foreign_first..=$foreign_last,)*
                 }
             }
 
@@ -84,7 +69,6 @@ macro_rules! table {
             pub const fn is_flexible(self, version: i16) -> bool {
                 match self {
                     $(Self::$name => version >= $flexible,)*
-                    $(Self::$foreign => version >= $foreign_flexible,)*
                 }
             }
         }
@@ -105,23 +89,7 @@ macro_rules! table {
             }
         )*
 
-        $(
-            impl Message for api::$foreign_module::$foreign_request {
-                const API: ApiKey = ApiKey::$foreign;
-                const NAME: &'static str = stringify!($foreign_request);
-            }
-
-            impl RequestMessage for api::$foreign_module::$foreign_request {
-                type Response = api::$foreign_module::$foreign_response;
-            }
-
-            impl Message for api::$foreign_module::$foreign_response {
-                const API: ApiKey = ApiKey::$foreign;
-                const NAME: &'static str = stringify!($foreign_response);
-            }
-        )*
-
-        /// The body of any request that we offer to answer.
+        /// The body of any request.
         #[derive(Clone, Debug, PartialEq)]
         #[expect(missing_docs, reason = "each variant is named for its API")]
         pub enum AnyRequest {
@@ -133,7 +101,6 @@ macro_rules! table {
             pub fn decode(api: ApiKey, version: i16, body: Bytes) -> Result<Self, DecodeError> {
                 match api {
                     $(ApiKey::$name => api::$module::$request::decode(body, version).map(Self::$name),)*
-                    $(ApiKey::$foreign)|* => Err(DecodeError::UnknownApi { key: api.number() }),
                 }
             }
 
@@ -152,7 +119,7 @@ macro_rules! table {
             }
         }
 
-        /// The body of any response that we offer to give.
+        /// The body of any response.
         #[derive(Clone, Debug, PartialEq)]
         #[expect(missing_docs, reason = "each variant is named for its API")]
         pub enum AnyResponse {
@@ -164,7 +131,6 @@ macro_rules! table {
             pub fn decode(api: ApiKey, version: i16, body: Bytes) -> Result<Self, DecodeError> {
                 match api {
                     $(ApiKey::$name => api::$module::$response::decode(body, version).map(Self::$name),)*
-                    $(ApiKey::$foreign)|* => Err(DecodeError::UnknownApi { key: api.number() }),
                 }
             }
 
@@ -216,6 +182,8 @@ table! {
     DescribeGroups = 15, 0..=6, advertised 0, flexible 5,
         describe_groups: DescribeGroupsRequest => DescribeGroupsResponse;
     ListGroups = 16, 0..=5, advertised 0, flexible 3, list_groups: ListGroupsRequest => ListGroupsResponse;
+    SaslHandshake = 17, 0..=1, advertised 0, flexible 2,
+        sasl_handshake: SaslHandshakeRequest => SaslHandshakeResponse;
     ApiVersions = 18, 0..=4, advertised 0, flexible 3, api_versions: ApiVersionsRequest => ApiVersionsResponse;
     CreateTopics = 19, 2..=7, advertised 2, flexible 5,
         create_topics: CreateTopicsRequest => CreateTopicsResponse;
@@ -227,12 +195,18 @@ table! {
         init_producer_id: InitProducerIdRequest => InitProducerIdResponse;
     OffsetForLeaderEpoch = 23, 2..=4, advertised 2, flexible 4,
         offset_for_leader_epoch: OffsetForLeaderEpochRequest => OffsetForLeaderEpochResponse;
+    DescribeAcls = 29, 1..=3, advertised 1, flexible 2,
+        describe_acls: DescribeAclsRequest => DescribeAclsResponse;
+    CreateAcls = 30, 1..=3, advertised 1, flexible 2, create_acls: CreateAclsRequest => CreateAclsResponse;
+    DeleteAcls = 31, 1..=3, advertised 1, flexible 2, delete_acls: DeleteAclsRequest => DeleteAclsResponse;
     DescribeConfigs = 32, 1..=4, advertised 1, flexible 4,
         describe_configs: DescribeConfigsRequest => DescribeConfigsResponse;
     AlterConfigs = 33, 0..=2, advertised 0, flexible 2,
         alter_configs: AlterConfigsRequest => AlterConfigsResponse;
     DescribeLogDirs = 35, 1..=5, advertised 1, flexible 2,
         describe_log_dirs: DescribeLogDirsRequest => DescribeLogDirsResponse;
+    SaslAuthenticate = 36, 0..=2, advertised 0, flexible 2,
+        sasl_authenticate: SaslAuthenticateRequest => SaslAuthenticateResponse;
     CreatePartitions = 37, 0..=3, advertised 0, flexible 2,
         create_partitions: CreatePartitionsRequest => CreatePartitionsResponse;
     DeleteGroups = 42, 0..=2, advertised 0, flexible 2,
@@ -243,17 +217,15 @@ table! {
         list_partition_reassignments: ListPartitionReassignmentsRequest => ListPartitionReassignmentsResponse;
     OffsetDelete = 47, 0..=0, advertised 0, flexible 1,
         offset_delete: OffsetDeleteRequest => OffsetDeleteResponse;
+    DescribeUserScramCredentials = 50, 0..=0, advertised 0, flexible 0,
+        describe_user_scram_credentials:
+            DescribeUserScramCredentialsRequest => DescribeUserScramCredentialsResponse;
+    AlterUserScramCredentials = 51, 0..=0, advertised 0, flexible 0,
+        alter_user_scram_credentials: AlterUserScramCredentialsRequest => AlterUserScramCredentialsResponse;
     DescribeCluster = 60, 0..=2, advertised 0, flexible 0,
         describe_cluster: DescribeClusterRequest => DescribeClusterResponse;
     DescribeTopicPartitions = 75, 0..=0, advertised 0, flexible 0,
         describe_topic_partitions: DescribeTopicPartitionsRequest => DescribeTopicPartitionsResponse;
-
-    // Asked of others by our client, and not offered.
-    {
-        SaslHandshake = 17, 0..=1, flexible 2, sasl_handshake: SaslHandshakeRequest => SaslHandshakeResponse;
-        SaslAuthenticate = 36, 0..=2, flexible 2,
-            sasl_authenticate: SaslAuthenticateRequest => SaslAuthenticateResponse;
-    }
 }
 
 impl ApiKey {
@@ -289,16 +261,5 @@ mod tests {
             assert_eq!(api.advertised().end(), api.versions().end());
         }
         assert_eq!(ApiKey::from_number(4), None);
-    }
-
-    #[test]
-    fn what_is_asked_of_others_only_is_not_offered() {
-        for api in [ApiKey::SaslHandshake, ApiKey::SaslAuthenticate] {
-            assert!(!ApiKey::ALL.contains(&api));
-            assert_eq!(ApiKey::from_number(api.number()), None);
-            let unknown = DecodeError::UnknownApi { key: api.number() };
-            assert_eq!(AnyRequest::decode(api, 1, Bytes::new()), Err(unknown));
-            assert_eq!(AnyResponse::decode(api, 1, Bytes::new()), Err(unknown));
-        }
     }
 }

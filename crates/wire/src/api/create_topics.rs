@@ -1,5 +1,6 @@
 //! CreateTopics (19).
 
+use coordination::error_code::ErrorCode;
 use coordination::op::{self, Op};
 use coordination::reply::{self, ConfigEntry};
 
@@ -95,7 +96,11 @@ fn topic_result(topic: reply::CreatedTopic) -> CreatableTopicResult {
             topic_id: made.id.into(),
             num_partitions: made.num_partitions,
             replication_factor: made.replication_factor,
-            configs: Some(made.configs.into_iter().map(config).collect()),
+            topic_config_error_code: match made.configs {
+                Some(_) => 0,
+                None => ErrorCode::TopicAuthorizationFailed.number(),
+            },
+            configs: Some(made.configs.into_iter().flatten().map(config).collect()),
             ..CreatableTopicResult::default()
         },
         Err(refusal) => CreatableTopicResult {

@@ -1,11 +1,13 @@
 //! DescribeCluster (60): the nodes there are.
 
+use std::borrow::Cow;
+
 use coordination::op::{self, Op};
 use coordination::reply;
 
-use crate::api::metadata::ALL_CLUSTER_OPERATIONS;
+use crate::addresses::{Addresses, NodeAddress};
+use crate::api::operations;
 use crate::message::message;
-use crate::reply::Addresses;
 use crate::request::Asked;
 
 message! {
@@ -50,22 +52,19 @@ pub(crate) fn response(
     asked: Asked,
     addresses: &Addresses,
 ) -> DescribeClusterResponse {
+    let broker = |node: Cow<'_, NodeAddress>| DescribeClusterBroker {
+        broker_id: node.id,
+        port: i32::from(node.port),
+        host: node.into_owned().host,
+        rack: None,
+        is_fenced: false,
+    };
     match reply.result {
         Ok(cluster_id) => DescribeClusterResponse {
             cluster_id,
             controller_id: addresses.node_id,
-            brokers: vec![DescribeClusterBroker {
-                broker_id: addresses.node_id,
-                host: addresses.host.clone(),
-                port: i32::from(addresses.port),
-                rack: None,
-                is_fenced: false,
-            }],
-            cluster_authorized_operations: if asked.cluster_operations {
-                ALL_CLUSTER_OPERATIONS
-            } else {
-                i32::MIN
-            },
+            brokers: addresses.all().into_iter().map(broker).collect(),
+            cluster_authorized_operations: operations(reply.operations, asked.cluster_operations),
             ..DescribeClusterResponse::default()
         },
         Err(refusal) => DescribeClusterResponse {

@@ -5,6 +5,7 @@ use coordination::error_code::ErrorCode;
 use coordination::op::{self, Op};
 use coordination::reply::{self, GroupState};
 
+use crate::api::operations;
 use crate::message::message;
 use crate::request::Asked;
 
@@ -43,10 +44,6 @@ message! {
         member_assignment: Bytes [0+],
     }
 }
-
-/// What a user without restrictions may do with a group: read it, delete it, describe it, and describe and alter
-/// its settings, each a bit.
-const ALL_GROUP_OPERATIONS: i32 = 0b1101_0100_1000;
 
 impl DescribeGroupsRequest {
     pub(crate) fn into_op(self, asked: &mut Asked) -> Op {
@@ -94,6 +91,6 @@ fn shown(group: reply::DescribedGroup, version: i16, asked: Asked) -> DescribedG
         protocol_type: group.protocol_type,
         protocol_data: group.protocol,
         members: group.members.into_iter().map(member).collect(),
-        authorized_operations: if asked.group_operations { ALL_GROUP_OPERATIONS } else { i32::MIN },
+        authorized_operations: operations(group.operations, asked.group_operations),
     }
 }

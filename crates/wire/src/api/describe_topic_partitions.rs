@@ -4,10 +4,10 @@ use coordination::error_code::ErrorCode;
 use coordination::op::{self, Op};
 use coordination::reply;
 
-use crate::api::metadata::ALL_TOPIC_OPERATIONS;
+use crate::addresses::Addresses;
+use crate::api::operations;
 use crate::field::Uuid;
 use crate::message::message;
-use crate::reply::Addresses;
 
 message! {
     /// A page of topics to show.
@@ -73,29 +73,17 @@ pub(crate) fn response(
     reply: reply::DescribeTopicPartitions,
     addresses: &Addresses,
 ) -> DescribeTopicPartitionsResponse {
-    let node_id = addresses.node_id;
-    let partition = |partition: reply::PartitionMetadata| DescribeTopicPartitionsResponsePartition {
-        error_code: 0,
-        partition_index: partition.index,
-        leader_id: node_id,
-        leader_epoch: partition.leader_epoch,
-        replica_nodes: vec![node_id],
-        isr_nodes: vec![node_id],
-        eligible_leader_replicas: Some(Vec::new()),
-        last_known_elr: Some(Vec::new()),
-        offline_replicas: Vec::new(),
-    };
     let topic = |topic: reply::TopicMetadata| DescribeTopicPartitionsResponseTopic {
         error_code: ErrorCode::number_of(topic.error),
         name: topic.name,
         topic_id: topic.id.into(),
         is_internal: topic.internal,
-        partitions: topic.partitions.into_iter().map(partition).collect(),
-        // A request that is refused as a whole is not looked at further.
-        topic_authorized_operations: match topic.error {
-            Some(ErrorCode::InvalidRequest | ErrorCode::UnknownServerError) => i32::MIN,
-            _ => ALL_TOPIC_OPERATIONS,
-        },
+        partitions: topic
+            .partitions
+            .into_iter()
+            .map(|partition| shown(partition, addresses.leader(topic.id, partition.index)))
+            .collect(),
+        topic_authorized_operations: operations(topic.operations, has_operations(topic.error)),
     };
     DescribeTopicPartitionsResponse {
         throttle_time_ms: 0,
@@ -104,4 +92,25 @@ pub(crate) fn response(
             .next_cursor
             .map(|(topic_name, partition_index)| Cursor { topic_name, partition_index }),
     }
+}
+
+fn shown(partition: reply::PartitionMetadata, leader_id: i32) -> DescribeTopicPartitionsResponsePartition {
+    DescribeTopicPartitionsResponsePartition {
+        error_code: 0,
+        partition_index: partition.index,
+        leader_id,
+        leader_epoch: partition.leader_epoch,
+        replica_nodes: vec![leader_id],
+        isr_nodes: vec![leader_id],
+        eligible_leader_replicas: Some(Vec::new()),
+        last_known_elr: Some(Vec::new()),
+        offline_replicas: Vec::new(),
+    }
+}
+
+/// A request that is refused as a whole is not looked at further, and of a topic that the user may not see nothing
+/// is told.
+fn has_operations(error: Option<ErrorCode>) -> bool {
+    use ErrorCode::*;
+    !matches!(error, Some(InvalidRequest | UnknownServerError | TopicAuthorizationFailed))
 }

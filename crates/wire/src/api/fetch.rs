@@ -1,15 +1,16 @@
 //! Fetch (1): reads record batches.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use coordination::error_code::ErrorCode;
-use coordination::op::{self, Op};
+use coordination::op::{self, Op, TopicRef};
 use coordination::reply;
 
-use crate::api::{known_epoch, topic_named, topic_ref};
+use crate::addresses::Addresses;
+use crate::api::{known_epoch, milliseconds, topic_named, topic_ref};
 use crate::field::{Records, Uuid};
 use crate::message::message;
-use crate::reply::Addresses;
 use crate::request::Asked;
 
 message! {
@@ -167,7 +168,18 @@ pub(crate) fn response(
     asked: Asked,
     addresses: &Addresses,
 ) -> FetchResponse {
-    let partition = |partition: reply::FetchPartition| PartitionData {
+    let mut leaders = BTreeSet::new();
+    let mut current_leader = |topic: &TopicRef, partition: &reply::FetchPartition| {
+        let Some(leader_epoch) = partition.current_leader_epoch else { return LeaderIdAndEpoch::default() };
+        let leader_id = match topic {
+            TopicRef::Id(id) => addresses.leader(*id, partition.index),
+            // Who was asked serves it as well as any other.
+            TopicRef::Name(_) => addresses.node_id,
+        };
+        leaders.insert(leader_id);
+        LeaderIdAndEpoch { leader_id, leader_epoch }
+    };
+    let shown = |partition: reply::FetchPartition, current_leader| PartitionData {
         partition_index: partition.index,
         error_code: ErrorCode::number_of(partition.error.map(|error| known_to(version, error))),
         high_watermark: partition.high_watermark,
@@ -176,29 +188,34 @@ pub(crate) fn response(
         diverging_epoch: partition
             .diverging_epoch
             .map_or_else(EpochEndOffset::default, |(epoch, end_offset)| EpochEndOffset { epoch, end_offset }),
-        current_leader: partition.current_leader_epoch.map_or_else(LeaderIdAndEpoch::default, |epoch| {
-            LeaderIdAndEpoch { leader_id: addresses.node_id, leader_epoch: epoch }
-        }),
+        current_leader,
         snapshot_id: SnapshotId::default(),
         aborted_transactions: lists_aborted(partition.error, asked).then(Vec::new),
         preferred_read_replica: -1,
         records: Some(Records(partition.records)),
     };
     let topic = |topic: reply::FetchTopic| {
+        let mut partition = |partition| {
+            let leader = current_leader(&topic.topic, &partition);
+            shown(partition, leader)
+        };
+        let partitions = topic.partitions.into_iter().map(&mut partition).collect();
         let (name, topic_id) = topic_named(topic.topic);
-        FetchableTopicResponse {
-            topic: name,
-            topic_id,
-            partitions: topic.partitions.into_iter().map(partition).collect(),
-        }
+        FetchableTopicResponse { topic: name, topic_id, partitions }
     };
     FetchResponse {
-        throttle_time_ms: 0,
+        throttle_time_ms: milliseconds(reply.throttle),
         error_code: ErrorCode::number_of(reply.error),
         session_id: reply.session_id,
         responses: reply.topics.into_iter().map(topic).collect(),
-        node_endpoints: Vec::new(),
+        node_endpoints: leaders.into_iter().filter_map(|id| endpoint(id, addresses)).collect(),
     }
+}
+
+/// Where a leader that the answer names can be reached; versions before 16 leave it out.
+fn endpoint(id: i32, addresses: &Addresses) -> Option<NodeEndpoint> {
+    let node = addresses.node(id)?.into_owned();
+    Some(NodeEndpoint { node_id: id, host: node.host, port: i32::from(node.port), rack: None })
 }
 
 /// Whether the answer has a list of aborted transactions, which is empty, rather than null. Kafka leaves it

@@ -1,5 +1,6 @@
 //! ListPartitionReassignments (46): partitions on the move.
 
+use coordination::error_code::ErrorCode;
 use coordination::op::{self, Op};
 use coordination::reply;
 
@@ -51,6 +52,10 @@ impl ListPartitionReassignmentsRequest {
 }
 
 pub(crate) fn response(reply: &reply::ListPartitionReassignments) -> ListPartitionReassignmentsResponse {
-    let reply::ListPartitionReassignments {} = reply;
-    ListPartitionReassignmentsResponse::default()
+    let error = reply.error.as_ref();
+    ListPartitionReassignmentsResponse {
+        error_code: ErrorCode::number_of(error.map(|refusal| refusal.code)),
+        error_message: error.and_then(|refusal| refusal.message.clone()),
+        ..ListPartitionReassignmentsResponse::default()
+    }
 }

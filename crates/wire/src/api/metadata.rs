@@ -1,14 +1,16 @@
 //! Metadata (3): topics and where they are led.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use coordination::error_code::ErrorCode;
 use coordination::op::{self, Op, TopicRef};
 use coordination::reply;
 
+use crate::addresses::{Addresses, NodeAddress};
+use crate::api::operations;
 use crate::field::Uuid;
 use crate::message::message;
-use crate::reply::Addresses;
 use crate::request::{Asked, Body, Local};
 
 message! {
@@ -67,14 +69,6 @@ message! {
     }
 }
 
-/// What a user without restrictions may do with a topic: read, write, create, delete, alter, describe, and
-/// describe and alter its settings, each a bit.
-pub(crate) const ALL_TOPIC_OPERATIONS: i32 = 0b1101_1111_1000;
-
-/// What a user without restrictions may do with the cluster: create, alter, describe, act for it, describe
-/// and alter settings, and write idempotently.
-pub(crate) const ALL_CLUSTER_OPERATIONS: i32 = 0b1_1111_1010_0000;
-
 impl MetadataRequest {
     pub(crate) fn into_body(self, version: i16, asked: &mut Asked) -> Body {
         asked.cluster_operations = self.include_cluster_authorized_operations;
@@ -130,47 +124,49 @@ fn refused(topics: &[MetadataRequestTopic], error: ErrorCode) -> MetadataRespons
 }
 
 pub(crate) fn response(reply: reply::Metadata, asked: Asked, addresses: &Addresses) -> MetadataResponse {
-    let broker = MetadataResponseBroker {
-        node_id: addresses.node_id,
-        host: addresses.host.clone(),
-        port: i32::from(addresses.port),
+    let broker = |node: Cow<'_, NodeAddress>| MetadataResponseBroker {
+        node_id: node.id,
+        port: i32::from(node.port),
+        host: node.into_owned().host,
         rack: None,
     };
     let topic = |topic: reply::TopicMetadata| MetadataResponseTopic {
         error_code: ErrorCode::number_of(topic.error),
-        topic_authorized_operations: if asked.topic_operations && topic.name.is_some() {
-            ALL_TOPIC_OPERATIONS
-        } else {
-            i32::MIN
-        },
+        // Of a topic that the user may not see nothing is told.
+        topic_authorized_operations: operations(
+            topic.operations,
+            asked.topic_operations
+                && topic.name.is_some()
+                && topic.error != Some(ErrorCode::TopicAuthorizationFailed),
+        ),
         name: topic.name,
         topic_id: topic.id.into(),
         is_internal: topic.internal,
-        partitions: topic.partitions.iter().map(|partition| shown(*partition, addresses.node_id)).collect(),
+        partitions: topic
+            .partitions
+            .iter()
+            .map(|partition| shown(*partition, addresses.leader(topic.id, partition.index)))
+            .collect(),
     };
     MetadataResponse {
         throttle_time_ms: 0,
-        brokers: vec![broker],
+        brokers: addresses.all().into_iter().map(broker).collect(),
         cluster_id: Some(reply.cluster_id),
         controller_id: addresses.node_id,
         topics: reply.topics.into_iter().map(topic).collect(),
-        cluster_authorized_operations: if asked.cluster_operations {
-            ALL_CLUSTER_OPERATIONS
-        } else {
-            i32::MIN
-        },
+        cluster_authorized_operations: operations(reply.operations, asked.cluster_operations),
         error_code: 0,
     }
 }
 
-fn shown(partition: reply::PartitionMetadata, node_id: i32) -> MetadataResponsePartition {
+fn shown(partition: reply::PartitionMetadata, leader_id: i32) -> MetadataResponsePartition {
     MetadataResponsePartition {
         error_code: 0,
         partition_index: partition.index,
-        leader_id: node_id,
+        leader_id,
         leader_epoch: partition.leader_epoch,
-        replica_nodes: vec![node_id],
-        isr_nodes: vec![node_id],
+        replica_nodes: vec![leader_id],
+        isr_nodes: vec![leader_id],
         offline_replicas: Vec::new(),
     }
 }

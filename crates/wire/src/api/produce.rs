@@ -4,7 +4,7 @@ use bytes::Bytes;
 use coordination::op::{self, Op};
 use coordination::reply;
 
-use crate::api::{gathered, topic_named, topic_ref};
+use crate::api::{gathered, milliseconds, topic_named, topic_ref};
 use crate::field::Uuid;
 use crate::message::message;
 use crate::request::Asked;
@@ -106,7 +106,11 @@ pub(crate) fn response(reply: reply::Produce) -> ProduceResponse {
         }
     };
     let topics = gathered(reply.topics, |topic| &topic.topic, |topic| &mut topic.partitions);
-    ProduceResponse { responses: topics.into_iter().map(topic).collect(), ..ProduceResponse::default() }
+    ProduceResponse {
+        responses: topics.into_iter().map(topic).collect(),
+        throttle_time_ms: milliseconds(reply.throttle),
+        ..ProduceResponse::default()
+    }
 }
 
 fn partition_response(partition: reply::ProducePartition) -> PartitionProduceResponse {

@@ -1,4 +1,6 @@
-//! SaslHandshake (17): which mechanism a client will authenticate with. Asked by our client only.
+//! SaslHandshake (17): which mechanism a client will authenticate with. The gateway knows which there are.
+
+use coordination::error_code::ErrorCode;
 
 use crate::message::message;
 
@@ -14,4 +16,8 @@ message! {
         error_code: i16 [0+],
         mechanisms: Vec<String> [0+],
     }
+}
+
+pub(crate) fn response(error: Option<ErrorCode>, mechanisms: Vec<String>) -> SaslHandshakeResponse {
+    SaslHandshakeResponse { error_code: ErrorCode::number_of(error), mechanisms }
 }

@@ -1,6 +1,7 @@
 //! What is said about groups.
 
 use bytes::Bytes;
+use coordination::access::Operations;
 use coordination::error_code::ErrorCode;
 use coordination::ids::TopicId;
 use coordination::op::{LeavingMember, Op, TopicRef};
@@ -486,6 +487,7 @@ fn dead_group() -> reply::DescribedGroup {
         protocol_type: String::new(),
         protocol: String::new(),
         members: Vec::new(),
+        operations: Operations::OF_GROUP,
     }
 }
 

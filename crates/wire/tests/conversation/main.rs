@@ -1,22 +1,27 @@
 //! A gateway's side of the conversation: frames in, ops out, replies in, frames out.
 
 mod groups;
+mod nodes;
 mod records;
+mod security;
 mod topics;
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
+use coordination::access::Operations;
 use coordination::error_code::ErrorCode;
 use coordination::op::{self, Op};
 use coordination::reply::{self, Refusal, Reply};
 use wire::api::*;
 use wire::{
     Addresses, AnyRequest, AnyResponse, ApiKey, Body, DecodeError, Local, Request, RequestHeader,
-    RequestMessage, answer, decode_any_response, decode_request, decode_response, encode_any_request,
-    encode_reply, encode_reply_onto, encode_request,
+    RequestMessage, Sasl, answer, decode_any_response, decode_request, decode_response, encode_any_request,
+    encode_reply, encode_reply_onto, encode_request, encode_sasl_authenticate, encode_sasl_handshake,
 };
 
 fn addresses() -> Addresses {
-    Addresses { node_id: 7, host: "kafka.example".to_owned(), port: 9092 }
+    Addresses::alone(7, "kafka.example", 9092)
 }
 
 fn decoded<R: RequestMessage>(request: &R, version: i16) -> Request {
@@ -27,7 +32,7 @@ fn decoded<R: RequestMessage>(request: &R, version: i16) -> Request {
 fn op<R: RequestMessage>(request: &R, version: i16) -> Op {
     match decoded(request, version).body {
         Body::Op(op) => op,
-        Body::Local(local) => panic!("{local:?} is no op"),
+        other => panic!("{other:?} is no op"),
     }
 }
 
@@ -45,9 +50,7 @@ fn local<R: RequestMessage>(request: &R, version: i16) -> R::Response {
     let Request { head, body: Body::Local(local), .. } = decoded(request, version) else {
         panic!("no op here")
     };
-    decode_response::<R>(answer(&head, local, &addresses()).into_content(), version)
-        .expect("an answer of ours")
-        .1
+    decode_response::<R>(answer(&head, local).into_content(), version).expect("an answer of ours").1
 }
 
 fn metadata_request(topics: Option<Vec<metadata::MetadataRequestTopic>>) -> metadata::MetadataRequest {
@@ -65,7 +68,11 @@ fn every_api_is_understood_and_answered_in_every_version() {
             assert_eq!((head.api, head.version, head.correlation_id), (api, version, -5));
             let frame = match body {
                 Body::Op(op) => encode_reply(&head, some_reply(&op), &addresses()),
-                Body::Local(local) => answer(&head, local, &addresses()),
+                Body::Local(local) => answer(&head, local),
+                Body::Sasl(Sasl::Handshake { .. }) => encode_sasl_handshake(&head, None, Vec::new()),
+                Body::Sasl(Sasl::Authenticate { .. }) => {
+                    encode_sasl_authenticate(&head, Ok((Bytes::new(), Duration::ZERO)))
+                }
             };
             let (correlation_id, response) = decode_any_response(frame.into_content(), api, version).unwrap();
             assert_eq!(correlation_id, -5);
@@ -113,15 +120,34 @@ fn default_request(api: ApiKey) -> AnyRequest {
         ApiKey::ListGroups => list_groups::ListGroupsRequest::default().into(),
         ApiKey::DeleteGroups => delete_groups::DeleteGroupsRequest::default().into(),
         ApiKey::OffsetDelete => offset_delete::OffsetDeleteRequest::default().into(),
-        ApiKey::SaslHandshake | ApiKey::SaslAuthenticate => panic!("{api:?} is not offered"),
+        ApiKey::SaslHandshake => sasl_handshake::SaslHandshakeRequest::default().into(),
+        ApiKey::SaslAuthenticate => sasl_authenticate::SaslAuthenticateRequest::default().into(),
+        ApiKey::DescribeAcls => describe_acls::DescribeAclsRequest::default().into(),
+        ApiKey::CreateAcls => create_acls::CreateAclsRequest::default().into(),
+        ApiKey::DeleteAcls => delete_acls::DeleteAclsRequest::default().into(),
+        ApiKey::DescribeUserScramCredentials => {
+            describe_user_scram_credentials::DescribeUserScramCredentialsRequest::default().into()
+        }
+        ApiKey::AlterUserScramCredentials => {
+            alter_user_scram_credentials::AlterUserScramCredentialsRequest::default().into()
+        }
     }
 }
 
 fn some_reply(op: &Op) -> Reply {
     match op {
-        Op::Metadata(_) => Reply::Metadata(reply::Metadata { cluster_id: "c".to_owned(), topics: vec![] }),
-        Op::Produce(_) => Reply::Produce(reply::Produce { topics: vec![] }),
-        Op::Fetch(_) => Reply::Fetch(reply::Fetch { error: None, session_id: 0, topics: vec![] }),
+        Op::Metadata(_) => Reply::Metadata(reply::Metadata {
+            cluster_id: "c".to_owned(),
+            topics: vec![],
+            operations: Operations::OF_CLUSTER,
+        }),
+        Op::Produce(_) => Reply::Produce(reply::Produce { topics: vec![], throttle: Duration::ZERO }),
+        Op::Fetch(_) => Reply::Fetch(reply::Fetch {
+            error: None,
+            session_id: 0,
+            topics: vec![],
+            throttle: Duration::ZERO,
+        }),
         Op::ListOffsets(_) => Reply::ListOffsets(reply::ListOffsets { topics: vec![] }),
         Op::OffsetForLeaderEpoch(_) => {
             Reply::OffsetForLeaderEpoch(reply::OffsetForLeaderEpoch { topics: vec![] })
@@ -141,11 +167,12 @@ fn some_reply(op: &Op) -> Reply {
             Reply::DescribeLogDirs(reply::DescribeLogDirs { result: Err(ErrorCode::KafkaStorageError) })
         }
         Op::ListPartitionReassignments(_) => {
-            Reply::ListPartitionReassignments(reply::ListPartitionReassignments {})
+            Reply::ListPartitionReassignments(reply::ListPartitionReassignments { error: None })
         }
-        Op::DescribeCluster(_) => {
-            Reply::DescribeCluster(reply::DescribeCluster { result: Ok("c".to_owned()) })
-        }
+        Op::DescribeCluster(_) => Reply::DescribeCluster(reply::DescribeCluster {
+            result: Ok("c".to_owned()),
+            operations: Operations::OF_CLUSTER,
+        }),
         Op::JoinGroup(_) => Reply::JoinGroup(reply::JoinGroup {
             member_id: "m".to_owned(),
             result: Err(ErrorCode::UnknownMemberId),
@@ -159,6 +186,19 @@ fn some_reply(op: &Op) -> Reply {
         Op::ListGroups(_) => Reply::ListGroups(reply::ListGroups { result: Ok(vec![]) }),
         Op::DescribeGroups(_) => Reply::DescribeGroups(reply::DescribeGroups { groups: vec![] }),
         Op::DeleteGroups(_) => Reply::DeleteGroups(reply::DeleteGroups { groups: vec![] }),
+        Op::FindCoordinator(op) => Reply::FindCoordinator(reply::FindCoordinator {
+            groups: op.groups.iter().map(|group| (group.clone(), None)).collect(),
+        }),
+        Op::Credentials(_) | Op::Enter => panic!("no client can ask for {op:?}"),
+        Op::CreateAcls(_) => Reply::CreateAcls(reply::CreateAcls { results: vec![] }),
+        Op::DescribeAcls(_) => Reply::DescribeAcls(reply::DescribeAcls { result: Ok(vec![]) }),
+        Op::DeleteAcls(_) => Reply::DeleteAcls(reply::DeleteAcls { results: vec![] }),
+        Op::DescribeUserScramCredentials(_) => {
+            Reply::DescribeUserScramCredentials(reply::DescribeUserScramCredentials { result: Ok(vec![]) })
+        }
+        Op::AlterUserScramCredentials(_) => {
+            Reply::AlterUserScramCredentials(reply::AlterUserScramCredentials { users: vec![] })
+        }
     }
 }
 
@@ -170,9 +210,6 @@ fn unknown_apis_and_versions_are_errors() {
         decode_request(frame.into())
     };
     assert_eq!(frame(4, 0), Err(DecodeError::UnknownApi { key: 4 }));
-    for key in [17, 36] {
-        assert_eq!(frame(key, 1), Err(DecodeError::UnknownApi { key }), "SASL is not offered");
-    }
     assert_eq!(frame(3, 14), Err(DecodeError::UnsupportedVersion { api: "Metadata", version: 14 }));
     assert_eq!(frame(3, -1), Err(DecodeError::UnsupportedVersion { api: "Metadata", version: -1 }));
     assert_eq!(frame(0, 2), Err(DecodeError::UnsupportedVersion { api: "Produce", version: 2 }));
@@ -226,7 +263,7 @@ fn an_unknown_version_of_api_versions_is_answered_in_version_0() {
     let Request { head, body, .. } = decode_request(frame.into()).unwrap();
     assert_eq!(body, Body::Local(Local::UnsupportedApiVersions));
     let Body::Local(local) = body else { unreachable!() };
-    let frame = answer(&head, local, &addresses()).into_content();
+    let frame = answer(&head, local).into_content();
     // What a live Kafka 4.3 sends, byte for byte.
     assert_eq!(frame[..], [0, 0, 0, 7, 0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 4]);
 
@@ -262,16 +299,47 @@ fn a_gateway_names_itself_as_coordinator_of_every_group() {
         coordinator_keys: vec!["a".to_owned(), "b".to_owned()],
         key_type: 0,
     };
+    let found = |version| {
+        let op = op(&request, version);
+        exchange(&request, version, some_reply(&op))
+    };
     for version in 0..=3 {
-        let found = local(&request, version);
+        let found = found(version);
         assert_eq!((found.error_code, found.node_id, found.port), (0, 7, 9092));
         assert_eq!(found.error_message.as_deref(), (version > 0).then_some("NONE"));
     }
-    let found = local(&request, 6);
+    let found = found(6);
     let keys: Vec<_> = found.coordinators.iter().map(|found| found.key.as_str()).collect();
     assert_eq!(keys, ["a", "b"]);
     assert_eq!(found.coordinators[1].host, "kafka.example");
     assert_eq!(found.coordinators[1].error_message.as_deref(), Some(""));
+}
+
+/// What a live Kafka 4.3 answers.
+#[test]
+fn a_group_that_the_user_may_not_see_has_no_coordinator() {
+    let refused = |version| {
+        let key = || "g".to_owned();
+        let groups = vec![(key(), Some(ErrorCode::GroupAuthorizationFailed.into())), (key(), None)];
+        let request = find_coordinator::FindCoordinatorRequest {
+            key: key(),
+            coordinator_keys: vec![key(), key()],
+            key_type: 0,
+        };
+        let groups = if version < 4 { groups[..1].to_vec() } else { groups };
+        exchange(&request, version, Reply::FindCoordinator(reply::FindCoordinator { groups }))
+    };
+    for version in 0..=3 {
+        let refused = refused(version);
+        assert_eq!((refused.error_code, refused.node_id, refused.port), (30, -1, -1));
+        assert_eq!(refused.host, "");
+        assert_eq!(refused.error_message.as_deref(), (version > 0).then_some("Group authorization failed."));
+    }
+    let refused = refused(6);
+    let [no, yes] = &refused.coordinators[..] else { panic!("{refused:?}") };
+    assert_eq!((no.error_code, no.node_id, no.port, no.host.as_str()), (30, -1, -1, ""));
+    assert_eq!(no.error_message.as_deref(), Some(""));
+    assert_eq!((yes.error_code, yes.node_id), (0, 7));
 }
 
 /// LIST-16.
@@ -340,6 +408,6 @@ fn a_name_that_is_longer_than_kafka_reads_is_refused() {
 fn a_refused_request_is_answered_with_what_it_holds() {
     let head = decoded(&metadata_request(None), 1).head;
     let response = AnyResponse::Metadata(metadata::MetadataResponse::default());
-    let frame = answer(&head, Local::Refused(response.clone()), &addresses()).into_content();
+    let frame = answer(&head, Local::Refused(response.clone())).into_content();
     assert_eq!(decode_any_response(frame, ApiKey::Metadata, 1).unwrap(), (42, response));
 }

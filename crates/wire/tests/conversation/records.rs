@@ -1,5 +1,7 @@
 //! What is said about records.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use coordination::error_code::ErrorCode;
 use coordination::ids::TopicId;
@@ -75,13 +77,14 @@ fn a_produce_refusal_shows_what_its_version_can_say() {
     };
     let partition = reply::ProducePartition { index: 1, result: Err(refusal) };
     let topic = reply::ProduceTopic { topic: TopicRef::Name("a".to_owned()), partitions: vec![partition] };
-    let reply = Reply::Produce(reply::Produce { topics: vec![topic] });
+    let reply = Reply::Produce(reply::Produce { topics: vec![topic], throttle: Duration::from_millis(250) });
     let request = produce::ProduceRequest { acks: 1, ..Default::default() };
     let new = exchange(&request, 12, reply.clone());
     let told = &new.responses[0].partition_responses[0];
     assert_eq!((told.error_code, told.base_offset, told.log_start_offset), (87, -1, 4));
     assert_eq!(told.error_message.as_deref(), Some("no key"));
     assert_eq!(told.record_errors[0].batch_index, 2);
+    assert_eq!(new.throttle_time_ms, 250);
     let old = exchange(&request, 3, reply);
     assert_eq!(old.responses[0].partition_responses[0].error_code, 87);
 }
@@ -98,7 +101,12 @@ fn fetched(error: Option<ErrorCode>) -> Reply {
         records: vec![Bytes::from(vec![1; 5_000]), Bytes::from(vec![2; 10])],
     };
     let topic = reply::FetchTopic { topic: TopicRef::Name("a".to_owned()), partitions: vec![partition] };
-    Reply::Fetch(reply::Fetch { error: None, session_id: 0, topics: vec![topic] })
+    Reply::Fetch(reply::Fetch {
+        error: None,
+        session_id: 0,
+        topics: vec![topic],
+        throttle: Duration::from_secs(3),
+    })
 }
 
 #[test]
@@ -112,6 +120,7 @@ fn fetched_batches_go_out_as_they_are() {
     let (_, response) = decode_response::<fetch::FetchRequest>(frame.into_content(), 12).unwrap();
     let records = response.responses[0].partitions[0].records.clone().unwrap();
     assert_eq!(records.len(), 5_010);
+    assert_eq!(response.throttle_time_ms, 3_000);
 }
 
 #[test]

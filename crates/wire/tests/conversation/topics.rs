@@ -1,5 +1,6 @@
 //! What is said about topics and their settings.
 
+use coordination::access::Operations;
 use coordination::error_code::ErrorCode;
 use coordination::ids::TopicId;
 use coordination::op::{ConfigChanges, ConfigOperation, ConfigResource, NoTopicRef, Op, TopicRef};
@@ -55,8 +56,18 @@ fn metadata_names_this_node_as_leader_and_tells_operations_only_when_asked() {
         id: TopicId::from_u128(9),
         internal: false,
         partitions: vec![reply::PartitionMetadata { index: 0, leader_epoch: 3 }],
+        operations: Operations::OF_TOPIC,
     };
-    let reply = Reply::Metadata(reply::Metadata { cluster_id: "id".to_owned(), topics: vec![topic] });
+    let hidden = reply::TopicMetadata {
+        error: Some(ErrorCode::TopicAuthorizationFailed),
+        operations: Operations::NONE,
+        ..topic.clone()
+    };
+    let reply = Reply::Metadata(reply::Metadata {
+        cluster_id: "id".to_owned(),
+        topics: vec![topic, hidden],
+        operations: Operations::OF_CLUSTER,
+    });
     let mut request = metadata_request(None);
     let plain = exchange(&request, 9, reply.clone());
     assert_eq!(plain.brokers[0].host, "kafka.example");
@@ -74,6 +85,7 @@ fn metadata_names_this_node_as_leader_and_tells_operations_only_when_asked() {
     // The numbers of a live Kafka 4.3 without an authorizer.
     assert_eq!(full.topics[0].topic_authorized_operations, 3576);
     assert_eq!(full.cluster_authorized_operations, 8096);
+    assert_eq!(full.topics[1].topic_authorized_operations, i32::MIN, "of one that may not be seen");
 }
 
 #[test]
@@ -163,6 +175,7 @@ fn a_page_of_topics_that_is_refused_as_a_whole_tells_no_operations() {
             error,
             internal: false,
             partitions: Vec::new(),
+            operations: Operations::OF_TOPIC,
         };
         let reply = reply::DescribeTopicPartitions { topics: vec![topic], next_cursor: None };
         let request = describe_topic_partitions::DescribeTopicPartitionsRequest::default();
@@ -171,6 +184,7 @@ fn a_page_of_topics_that_is_refused_as_a_whole_tells_no_operations() {
     };
     assert_eq!(operations(Some(ErrorCode::InvalidRequest)), i32::MIN);
     assert_eq!(operations(Some(ErrorCode::UnknownServerError)), i32::MIN);
+    assert_eq!(operations(Some(ErrorCode::TopicAuthorizationFailed)), i32::MIN);
     assert_eq!(operations(Some(ErrorCode::UnknownTopicOrPartition)), 3576);
     assert_eq!(operations(None), 3576);
 }
