@@ -2,15 +2,47 @@
 //!
 //! In one process it is a function call: the gateway holds the broker as a [`Rail`] and knows nothing else of
 //! it. An answer that is there at once costs no task, no channel and no allocation.
+//!
+//! Between processes it is a link: one QUIC connection with a few long-lived streams, the lanes. The gateway holds a
+//! [`RemoteRail`], which is a [`Rail`] too; the broker an [`Acceptor`], which calls the broker's own rail for each op
+//! that arrives. [`format`] says what travels. Nothing of this exists in a process that does not [`bind`].
+
+mod acceptor;
+mod carrier;
+mod dialler;
+mod endpoint;
+mod fast_map;
+pub mod format;
+mod keys;
+mod lane;
+mod limits;
+mod parked;
+mod refuse;
+mod remote;
+mod roster;
+mod served_lane;
+mod served_link;
+mod slots;
 
 use std::future::Future;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use coordination::ids::OrgId;
 use coordination::op::Op;
 use coordination::reply::Reply;
+
+pub use acceptor::{Acceptor, Gatekeeper, LiveGateway, Refused};
+pub use carrier::{ANONYMOUS, Carrier, TraceContext};
+pub use dialler::LinkState;
+pub use endpoint::{BindError, bind, bind_to_dial, local_address};
+pub use format::Hello;
+pub use iroh::{Endpoint, EndpointId};
+pub use keys::{BrokerAddress, BrokerAddressError, Key, KeyError};
+pub use limits::{FRAME_MAX, MESSAGE_MAX, UNFINISHED_MAX};
+pub use refuse::refuse;
+pub use remote::RemoteRail;
+pub use roster::{Node, Roster};
 
 /// The way to the broker.
 pub trait Rail: Send + Sync + 'static {
@@ -24,17 +56,14 @@ pub trait Rail: Send + Sync + 'static {
     /// Dropping an [`Answer::Later`] gives up the reply that is still owed, as when a client goes away; what the
     /// op has done already stays done.
     fn call(&self, carrier: &Carrier, op: Op) -> Answer;
-}
 
-/// What travels beside an op: on whose behalf it is asked.
-#[derive(Clone, Debug)]
-pub struct Carrier {
-    /// The organisation whose topics and groups the op is about.
-    pub org: OrgId,
-    /// What the client calls itself.
-    pub client_id: Option<Arc<str>>,
-    /// The client's address.
-    pub host: IpAddr,
+    /// The client has gone. What it took with [`Op::Enter`] is given back.
+    fn leave(&self, carrier: &Carrier);
+
+    /// The gateways that clients can be sent to; `None` when the one that asks is the only one.
+    fn roster(&self) -> Option<Arc<Roster>> {
+        None
+    }
 }
 
 /// A reply, now or later.
@@ -44,14 +73,41 @@ pub enum Answer {
     Now(Reply),
     /// The reply comes when the disk, time or another client has done its part.
     Later(Pin<Box<dyn Future<Output = Reply> + Send>>),
+    /// The op is on its way to another process, whence the reply comes; or the link breaks before.
+    Sent(Sent),
 }
+
+/// A reply that comes over a link.
+pub type Sent = Pin<Box<dyn Future<Output = Result<Reply, Lost>> + Send>>;
+
+/// The link broke before the reply came. Whether the op was carried out is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the link to the broker broke before the reply came")]
+pub struct Lost;
 
 impl Answer {
     /// The reply, as soon as it is there.
-    pub async fn reply(self) -> Reply {
+    ///
+    /// # Errors
+    /// When it will never be.
+    pub async fn reply(self) -> Result<Reply, Lost> {
         match self {
-            Self::Now(reply) => reply,
-            Self::Later(reply) => reply.await,
+            Self::Now(reply) => Ok(reply),
+            Self::Later(reply) => Ok(reply.await),
+            Self::Sent(reply) => reply.await,
+        }
+    }
+
+    /// Asks once whether the reply is there.
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Reply, Lost>> {
+        match self {
+            // What was taken is not asked for again; an empty answer in its place would be a lie.
+            Self::Now(_) => match std::mem::replace(self, Self::Sent(Box::pin(async { Err(Lost) }))) {
+                Self::Now(reply) => Poll::Ready(Ok(reply)),
+                _ => Poll::Ready(Err(Lost)),
+            },
+            Self::Later(reply) => reply.as_mut().poll(context).map(Ok),
+            Self::Sent(reply) => reply.as_mut().poll(context),
         }
     }
 }

@@ -1,0 +1,327 @@
+//! One stream of a link, as the gateway uses it.
+
+use std::collections::VecDeque;
+use std::future;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use coordination::op::Op;
+use coordination::reply::Reply;
+use iroh::endpoint::{ReadError, RecvStream, SendStream, WriteError};
+use parking_lot::Mutex;
+
+use crate::Lost;
+use crate::carrier::Carrier;
+use crate::fast_map::FastMap;
+use crate::format::{
+    self, Announced, FormatError, FromBroker, Head, Inlet, LaneClass, Order, Outbox, Version,
+};
+use crate::limits::{CARRIERS, QUEUED_HEAVY, QUEUED_LIGHT};
+use crate::slots::{Slots, Unasked};
+
+/// One stream of a link: ops go out in the order in which they were handed over, and replies come back in any.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    version: Version,
+    bound: usize,
+    outgoing: Mutex<Outgoing>,
+    slots: Mutex<Slots>,
+}
+
+/// What goes out.
+#[derive(Debug)]
+struct Outgoing {
+    outbox: Outbox,
+    /// The clients that were announced, by their number.
+    announced: FastMap<u64, Place>,
+    free_places: Vec<u32>,
+    /// Ops that wait for room, in order. What they hold is bounded by whoever handed them over.
+    held_back: VecDeque<HeldBack>,
+    /// The writer, when it has nothing to do.
+    sleeping: Option<Waker>,
+    is_closed: bool,
+}
+
+#[derive(Debug)]
+struct Place {
+    index: u32,
+    revision: u32,
+}
+
+#[derive(Debug)]
+struct HeldBack {
+    id: u32,
+    carrier: Carrier,
+    op: Op,
+    has_place: bool,
+}
+
+/// Why an op was not sent.
+#[derive(Debug)]
+pub(crate) enum Unsent {
+    /// The link is gone or full: nothing has happened.
+    Refused(Box<Op>),
+    /// The op has no form that can be sent.
+    Impossible,
+}
+
+/// Why a lane ends.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LaneError {
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    #[error(transparent)]
+    Unasked(#[from] Unasked),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error("the other end closed a lane")]
+    Ended,
+    #[error("a message that does not belong on a lane")]
+    Misplaced,
+}
+
+/// How many pieces are taken from the connection at once.
+pub(crate) const PIECES: usize = 32;
+
+/// How many replies are settled under one lock.
+const SETTLED: usize = 128;
+
+impl Lane {
+    pub(crate) fn new(class: LaneClass, version: Version) -> Self {
+        let mut outbox = Outbox::new(Order::Kept);
+        let written = outbox.push(|out, _| {
+            format::lane(class, out);
+            Ok(())
+        });
+        debug_assert!(written.is_ok(), "two bytes always fit");
+        Self {
+            version,
+            bound: bound(class),
+            outgoing: Mutex::new(Outgoing {
+                outbox,
+                announced: FastMap::default(),
+                free_places: Vec::new(),
+                held_back: VecDeque::new(),
+                sleeping: None,
+                is_closed: false,
+            }),
+            slots: Mutex::default(),
+        }
+    }
+
+    /// Hands `op` over. `has_place` says of a client whether it had a place over an earlier link.
+    pub(crate) fn send(
+        &self,
+        carrier: &Carrier,
+        mut op: Op,
+        has_place: impl FnOnce() -> bool,
+    ) -> Result<u32, Unsent> {
+        let Some(id) = self.slots.lock().take() else { return Err(Unsent::Refused(op.into())) };
+        let mut outgoing = self.outgoing.lock();
+        if outgoing.is_closed {
+            return Err(Unsent::Refused(op.into()));
+        }
+        if !outgoing.held_back.is_empty() || outgoing.outbox.queued() >= self.bound {
+            // The writer is at work and comes back to them.
+            let held_back = HeldBack { id, carrier: carrier.clone(), op, has_place: has_place() };
+            outgoing.held_back.push_back(held_back);
+            return Ok(id);
+        }
+        let pushed = outgoing.push(self.version, id, carrier, &mut op, has_place);
+        let sleeping = outgoing.sleeping.take();
+        drop(outgoing);
+        if let Some(sleeping) = sleeping {
+            sleeping.wake();
+        }
+        match pushed {
+            Ok(()) => Ok(id),
+            Err(_) => {
+                self.slots.lock().give_back(id);
+                Err(Unsent::Impossible)
+            }
+        }
+    }
+
+    /// Asks for a reply.
+    pub(crate) fn poll(&self, id: u32, context: &Context<'_>) -> Poll<Result<Reply, Lost>> {
+        self.slots.lock().poll(id, context)
+    }
+
+    /// Nobody waits for the reply any more.
+    pub(crate) fn give_up(&self, id: u32) {
+        // Both locks, in this order: else the id could be another op's by the time that the word goes out.
+        let mut outgoing = self.outgoing.lock();
+        let mut slots = self.slots.lock();
+        if !slots.give_up(id) || outgoing.is_closed {
+            return;
+        }
+        if let Some(place) = outgoing.held_back.iter().position(|held| held.id == id) {
+            outgoing.held_back.remove(place);
+            slots.give_back(id);
+            return;
+        }
+        drop(slots);
+        outgoing.say(|out| format::cancel(id, out));
+    }
+
+    /// The client has gone.
+    pub(crate) fn leave(&self, number: u64) {
+        let mut outgoing = self.outgoing.lock();
+        if let Some(Place { index, .. }) = outgoing.announced.remove(&number) {
+            outgoing.free_places.push(index);
+            outgoing.say(|out| format::leave(index, out));
+        }
+    }
+
+    /// The link is gone. Says who is to be woken.
+    pub(crate) fn close(&self) -> Vec<Waker> {
+        let mut outgoing = self.outgoing.lock();
+        outgoing.is_closed = true;
+        outgoing.outbox = Outbox::new(Order::Kept);
+        let held_back = std::mem::take(&mut outgoing.held_back);
+        outgoing.announced = FastMap::default();
+        drop(outgoing);
+        drop(held_back);
+        self.slots.lock().lose_all()
+    }
+
+    /// Writes what is handed over, all that there is at once, until the link is gone.
+    pub(crate) async fn write(&self, mut stream: SendStream) -> Result<(), LaneError> {
+        let mut in_hand = Vec::new();
+        loop {
+            future::poll_fn(|context| self.poll_take(context, &mut in_hand)).await;
+            stream.write_all_chunks(&mut in_hand).await?;
+            in_hand.clear();
+        }
+    }
+
+    fn poll_take(&self, context: &Context<'_>, into: &mut Vec<Bytes>) -> Poll<()> {
+        let mut outgoing = self.outgoing.lock();
+        outgoing.outbox.take(into);
+        while outgoing.outbox.queued() < self.bound {
+            let Some(HeldBack { id, carrier, mut op, has_place }) = outgoing.held_back.pop_front() else {
+                break;
+            };
+            if outgoing.push(self.version, id, &carrier, &mut op, || has_place).is_err()
+                && let Some(waker) = self.slots.lock().lose(id)
+            {
+                waker.wake();
+            }
+        }
+        if into.is_empty() {
+            outgoing.outbox.take(into);
+        }
+        if into.is_empty() {
+            outgoing.sleeping = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    }
+
+    /// Reads replies until the link is gone.
+    pub(crate) async fn read(&self, mut stream: RecvStream) -> Result<(), LaneError> {
+        let mut inlet = Inlet::default();
+        let mut pieces = [const { Bytes::new() }; PIECES];
+        let mut settled = Vec::with_capacity(SETTLED);
+        let mut wakers = Vec::new();
+        loop {
+            let count = stream.read_many_chunks(&mut pieces).await?.ok_or(LaneError::Ended)?;
+            for piece in &mut pieces[..count] {
+                inlet.feed(std::mem::take(piece));
+            }
+            while let Some(message) = inlet.next_message()? {
+                settled.push(match format::decode_from_broker(&message)? {
+                    FromBroker::Reply(id, reply) => (id, Some(reply)),
+                    FromBroker::Gone(id) => (id, None),
+                    FromBroker::Welcome(_) | FromBroker::Roster(_) => return Err(LaneError::Misplaced),
+                });
+                if settled.len() == SETTLED {
+                    self.settle(&mut settled, &mut wakers)?;
+                }
+            }
+            self.settle(&mut settled, &mut wakers)?;
+        }
+    }
+
+    fn settle(
+        &self,
+        settled: &mut Vec<(u32, Option<Reply>)>,
+        wakers: &mut Vec<Waker>,
+    ) -> Result<(), Unasked> {
+        let mut slots = self.slots.lock();
+        for (id, reply) in settled.drain(..) {
+            wakers.extend(slots.settle(id, reply)?);
+        }
+        drop(slots);
+        for waker in wakers.drain(..) {
+            waker.wake();
+        }
+        Ok(())
+    }
+}
+
+impl Outgoing {
+    fn push(
+        &mut self,
+        version: Version,
+        id: u32,
+        carrier: &Carrier,
+        op: &mut Op,
+        has_place: impl FnOnce() -> bool,
+    ) -> Result<(), FormatError> {
+        let index = self.place_of(carrier, has_place)?;
+        let head = Head { id, carrier: index, trace: carrier.trace };
+        self.outbox.push(|out, records| format::request(version, head, op, out, records))
+    }
+
+    /// What the client is called by on this lane. It is announced if it was not, or is no longer what it was.
+    fn place_of(&mut self, carrier: &Carrier, has_place: impl FnOnce() -> bool) -> Result<u32, FormatError> {
+        let known = self.announced.len();
+        let index = match self.announced.get_mut(&carrier.number()) {
+            Some(place) if place.revision == carrier.revision() => return Ok(place.index),
+            Some(place) => {
+                place.revision = carrier.revision();
+                place.index
+            }
+            None => {
+                let index = match self.free_places.pop() {
+                    Some(index) => index,
+                    None => u32::try_from(known).unwrap_or(u32::MAX),
+                };
+                if known >= CARRIERS {
+                    return Err(FormatError::Bound("the number of clients", known as u64));
+                }
+                self.announced.insert(carrier.number(), Place { index, revision: carrier.revision() });
+                index
+            }
+        };
+        let announced = Announced::of(carrier, has_place());
+        self.outbox.push(|out, _| format::announce(index, &announced, out))?;
+        Ok(index)
+    }
+
+    /// Queues a word that always fits, and wakes the writer.
+    fn say(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.is_closed {
+            return;
+        }
+        let pushed = self.outbox.push(|out, _| {
+            write(out);
+            Ok(())
+        });
+        debug_assert!(pushed.is_ok(), "a few bytes always fit");
+        if let Some(sleeping) = self.sleeping.take() {
+            sleeping.wake();
+        }
+    }
+}
+
+/// How much may be queued for a lane of this class.
+pub(crate) const fn bound(class: LaneClass) -> usize {
+    match class {
+        LaneClass::Light => QUEUED_LIGHT,
+        LaneClass::Produce | LaneClass::Fetch | LaneClass::Bulk => QUEUED_HEAVY,
+    }
+}

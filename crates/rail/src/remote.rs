@@ -1,0 +1,307 @@
+//! The broker as a gateway sees it that is another process.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use coordination::op::Op;
+use coordination::reply::Reply;
+use iroh::Endpoint;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::carrier::Carrier;
+use crate::dialler::{Dialler, LinkState};
+use crate::format::{Hello, LaneClass, Version};
+use crate::keys::BrokerAddress;
+use crate::lane::{Lane, Unsent};
+use crate::roster::Roster;
+use crate::{Answer, Lost, Rail, refuse};
+
+/// The way to a broker in another process.
+///
+/// Ops of one client and one class (what is light; produce; fetch) take effect in the order in which they are handed
+/// over. While there is no link they are refused with what makes clients try again.
+#[derive(Debug)]
+pub struct RemoteRail {
+    shared: Arc<Shared>,
+    state: watch::Receiver<LinkState>,
+    task: Mutex<Option<JoinHandle<()>>>,
+    endpoint: Endpoint,
+}
+
+/// What outlives a link.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    link: RwLock<Option<Arc<Link>>>,
+    roster: RwLock<Option<Arc<Roster>>>,
+    /// The clients that have a place among their organisation's connections. After a new link they take it again.
+    places: Mutex<HashSet<u64>>,
+    state: watch::Sender<LinkState>,
+}
+
+/// One connection to the broker.
+#[derive(Debug)]
+pub(crate) struct Link {
+    lanes: Vec<Lane>,
+}
+
+/// The lanes of a link, in order. Clients share those of one class by their number.
+pub(crate) const LANES: [LaneClass; 7] = [
+    LaneClass::Light,
+    LaneClass::Light,
+    LaneClass::Produce,
+    LaneClass::Produce,
+    LaneClass::Fetch,
+    LaneClass::Fetch,
+    LaneClass::Bulk,
+];
+
+/// From this size on, a group's metadata or assignment does not go before heartbeats.
+const LIGHT_MAX: usize = 64 << 10;
+
+impl RemoteRail {
+    /// Dials `broker` for ever, from the runtime that this is called in.
+    pub fn connect(endpoint: Endpoint, broker: BrokerAddress, hello: Hello) -> Arc<Self> {
+        Self::connect_as(endpoint, broker, hello, Version::ALL)
+    }
+
+    /// The same, for one who speaks these versions and no others.
+    pub fn connect_as(
+        endpoint: Endpoint,
+        broker: BrokerAddress,
+        hello: Hello,
+        versions: &'static [Version],
+    ) -> Arc<Self> {
+        let (state, watched) = watch::channel(LinkState::Dialling);
+        let shared = Arc::new(Shared {
+            link: RwLock::default(),
+            roster: RwLock::default(),
+            places: Mutex::default(),
+            state,
+        });
+        let dialler =
+            Dialler { endpoint: endpoint.clone(), broker, hello, versions, shared: Arc::clone(&shared) };
+        let task = Mutex::new(Some(tokio::spawn(dialler.run())));
+        Arc::new(Self { shared, state: watched, task, endpoint })
+    }
+
+    /// Waits until there is a link.
+    pub async fn connected(&self) {
+        // The sender is in `shared`, so it is there as long as this is.
+        let _ = self.state.clone().wait_for(|state| matches!(state, LinkState::Up { .. })).await;
+    }
+
+    /// How the link is, now and from now on.
+    pub fn link(&self) -> watch::Receiver<LinkState> {
+        self.state.clone()
+    }
+
+    /// Gives the link up. What is owed is lost.
+    pub async fn close(&self) {
+        let task = self.task.lock().take();
+        if let Some(task) = task {
+            task.abort();
+            let _ = task.await;
+        }
+        self.shared.down(LinkState::Closed);
+        self.endpoint.close().await;
+    }
+
+    /// The answer to an op that could not be sent.
+    fn refused(&self, carrier: &Carrier, op: &Op) -> Answer {
+        if matches!(op, Op::Enter) {
+            // It is let in uncounted now. Its place is taken as soon as the broker hears of it.
+            self.shared.places.lock().insert(carrier.number());
+        }
+        match refuse(op) {
+            Ok(reply) => Answer::Now(reply),
+            Err(lost) => Answer::Sent(Box::pin(async move { Err(lost) })),
+        }
+    }
+}
+
+impl Drop for RemoteRail {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.lock().take() {
+            task.abort();
+        }
+        self.shared.down(LinkState::Closed);
+    }
+}
+
+impl Rail for RemoteRail {
+    fn call(&self, carrier: &Carrier, op: Op) -> Answer {
+        let link = self.shared.link.read().clone();
+        let Some(link) = link else { return self.refused(carrier, &op) };
+        let lane = lane_of(carrier, &op);
+        let is_enter = matches!(op, Op::Enter);
+        let has_place = || self.shared.places.lock().contains(&carrier.number());
+        match link.lanes[lane].send(carrier, op, has_place) {
+            Ok(id) if is_enter => {
+                let shared = Arc::clone(&self.shared);
+                let number = carrier.number();
+                let owed = Owed { link, lane, id, is_owed: true };
+                Answer::Sent(Box::pin(async move {
+                    let reply = owed.await?;
+                    if matches!(reply, Reply::Enter(None)) {
+                        shared.places.lock().insert(number);
+                    }
+                    Ok(reply)
+                }))
+            }
+            Ok(id) => Answer::Sent(Box::pin(Owed { link, lane, id, is_owed: true })),
+            Err(Unsent::Refused(op)) => self.refused(carrier, &op),
+            Err(Unsent::Impossible) => Answer::Sent(Box::pin(async { Err(Lost) })),
+        }
+    }
+
+    fn leave(&self, carrier: &Carrier) {
+        self.shared.places.lock().remove(&carrier.number());
+        let link = self.shared.link.read().clone();
+        for lane in link.iter().flat_map(|link| &link.lanes) {
+            lane.leave(carrier.number());
+        }
+    }
+
+    fn roster(&self) -> Option<Arc<Roster>> {
+        self.shared.roster.read().clone()
+    }
+}
+
+impl Shared {
+    /// There is a link.
+    pub(crate) fn up(&self, link: Arc<Link>, roster: Roster) {
+        let node = roster.me;
+        self.told(roster);
+        *self.link.write() = Some(link);
+        self.state.send_replace(LinkState::Up { node });
+    }
+
+    /// The gateways there are.
+    pub(crate) fn told(&self, roster: Roster) {
+        *self.roster.write() = Some(Arc::new(roster));
+    }
+
+    /// There is no link. All that was owed over it is lost.
+    pub(crate) fn down(&self, state: LinkState) {
+        let link = self.link.write().take();
+        self.state.send_if_modified(|before| {
+            let is_news = *before != state && *before != LinkState::Closed;
+            if is_news {
+                *before = state;
+            }
+            is_news
+        });
+        if let Some(link) = link {
+            link.close();
+        }
+    }
+}
+
+impl Link {
+    pub(crate) fn new(version: Version) -> Self {
+        Self { lanes: LANES.iter().map(|&class| Lane::new(class, version)).collect() }
+    }
+
+    pub(crate) fn lanes(&self) -> &[Lane] {
+        &self.lanes
+    }
+
+    fn close(&self) {
+        // First all lanes, then whoever waits: it may call again at once.
+        let wakers: Vec<_> = self.lanes.iter().flat_map(Lane::close).collect();
+        for waker in wakers {
+            waker.wake();
+        }
+    }
+}
+
+/// A reply that comes over a link.
+struct Owed {
+    link: Arc<Link>,
+    lane: usize,
+    id: u32,
+    is_owed: bool,
+}
+
+impl Future for Owed {
+    type Output = Result<Reply, Lost>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if !self.is_owed {
+            return Poll::Ready(Err(Lost));
+        }
+        let polled = self.link.lanes[self.lane].poll(self.id, context);
+        self.is_owed = polled.is_pending();
+        polled
+    }
+}
+
+impl Drop for Owed {
+    fn drop(&mut self) {
+        if self.is_owed {
+            self.link.lanes[self.lane].give_up(self.id);
+        }
+    }
+}
+
+/// Which lane an op takes. The three whose order matters always take the same for one client.
+fn lane_of(carrier: &Carrier, op: &Op) -> usize {
+    let (first, count) = match class_of(op) {
+        LaneClass::Light => (0, 2),
+        LaneClass::Produce => (2, 2),
+        LaneClass::Fetch => (4, 2),
+        LaneClass::Bulk => (6, 1),
+    };
+    first + usize::try_from(carrier.number() % count).unwrap_or_default()
+}
+
+fn class_of(op: &Op) -> LaneClass {
+    match op {
+        Op::Produce(_) => LaneClass::Produce,
+        Op::Fetch(_) => LaneClass::Fetch,
+        Op::JoinGroup(op) if total(&op.protocols) > LIGHT_MAX => LaneClass::Bulk,
+        Op::SyncGroup(op) if total(&op.assignments) > LIGHT_MAX => LaneClass::Bulk,
+        Op::Metadata(_)
+        | Op::ListOffsets(_)
+        | Op::OffsetForLeaderEpoch(_)
+        | Op::InitProducerId(_)
+        | Op::JoinGroup(_)
+        | Op::SyncGroup(_)
+        | Op::Heartbeat(_)
+        | Op::LeaveGroup(_)
+        | Op::OffsetCommit(_)
+        | Op::OffsetFetch(_)
+        | Op::FindCoordinator(_)
+        | Op::Credentials(_)
+        | Op::Enter => LaneClass::Light,
+        Op::CreateTopics(_)
+        | Op::DeleteTopics(_)
+        | Op::CreatePartitions(_)
+        | Op::DeleteRecords(_)
+        | Op::DescribeConfigs(_)
+        | Op::AlterConfigs(_)
+        | Op::DescribeTopicPartitions(_)
+        | Op::DescribeLogDirs(_)
+        | Op::ListPartitionReassignments(_)
+        | Op::DescribeCluster(_)
+        | Op::OffsetDelete(_)
+        | Op::ListGroups(_)
+        | Op::DescribeGroups(_)
+        | Op::DeleteGroups(_)
+        | Op::CreateAcls(_)
+        | Op::DescribeAcls(_)
+        | Op::DeleteAcls(_)
+        | Op::DescribeUserScramCredentials(_)
+        | Op::AlterUserScramCredentials(_) => LaneClass::Bulk,
+    }
+}
+
+fn total(parts: &[(String, Bytes)]) -> usize {
+    parts.iter().map(|(name, bytes)| name.len() + bytes.len()).sum()
+}

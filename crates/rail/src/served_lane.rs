@@ -1,0 +1,227 @@
+//! One stream of a link, as the broker serves it.
+
+use std::future::{self, Future};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use coordination::op::Op;
+use coordination::reply::Reply;
+use iroh::endpoint::{RecvStream, SendStream};
+
+use crate::carrier::Carrier;
+use crate::format::{self, FromGateway, Head, Inlet, LaneClass, Order, Outbox};
+use crate::lane::{LaneError, PIECES, bound};
+use crate::limits::{CARRIER_BYTES, IN_FLIGHT};
+use crate::parked::Parked;
+use crate::served_link::ServedLink;
+use crate::{Answer, Lost};
+
+/// One stream: ops are called in the order in which they arrive, and replies leave as they are there.
+///
+/// While the gateway does not take what is queued for it, nothing more is read and no answer is asked for, so a slow
+/// gateway holds what is queued and one answer more.
+pub(crate) struct ServedLane {
+    link: Arc<ServedLink>,
+    receive: RecvStream,
+    send: SendStream,
+    inlet: Inlet,
+    outbox: Outbox,
+    /// What is being written.
+    in_hand: Vec<Bytes>,
+    /// How much of it is written, by pieces.
+    written: usize,
+    carriers: Vec<Option<Announced>>,
+    carrier_bytes: usize,
+    parked: Parked,
+    bound: usize,
+}
+
+/// A client that was announced on this lane.
+struct Announced {
+    carrier: Carrier,
+    /// Its number in the gateway's process.
+    number: u64,
+    bytes: usize,
+}
+
+/// How often a lane goes round before others get their turn.
+const ROUNDS: usize = 16;
+
+impl ServedLane {
+    pub(crate) fn new(link: Arc<ServedLink>, send: SendStream, receive: RecvStream) -> Self {
+        Self {
+            link,
+            receive,
+            send,
+            inlet: Inlet::default(),
+            outbox: Outbox::new(Order::Free),
+            in_hand: Vec::new(),
+            written: 0,
+            carriers: Vec::new(),
+            carrier_bytes: 0,
+            parked: Parked::default(),
+            bound: bound(LaneClass::Light),
+        }
+    }
+
+    /// Serves the stream until it ends.
+    pub(crate) async fn run(mut self) -> LaneError {
+        future::poll_fn(|context| match self.poll(context) {
+            Poll::Ready(Err(error)) => Poll::Ready(error),
+            Poll::Ready(Ok(never)) => match never {},
+            Poll::Pending => Poll::Pending,
+        })
+        .await
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<std::convert::Infallible, LaneError>> {
+        for _ in 0..ROUNDS {
+            while self.has_room()
+                && let Some((id, reply)) = self.parked.next()
+            {
+                self.answer(id, reply)?;
+            }
+            while self.has_room()
+                && let Some(message) = self.inlet.next_message()?
+            {
+                self.handle(&message)?;
+            }
+            let is_blocked = self.poll_write(context)?.is_pending();
+            if !self.has_room() {
+                if is_blocked {
+                    return Poll::Pending;
+                }
+                continue;
+            }
+            let has_read = match pin!(read(&mut self.receive, &mut self.inlet)).poll(context) {
+                Poll::Ready(read) => read.map(|()| true)?,
+                Poll::Pending => false,
+            };
+            if !has_read && self.parked.poll_woken(context).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn has_room(&self) -> bool {
+        self.outbox.queued() < self.bound
+    }
+
+    /// Writes until nothing is left or the gateway takes no more.
+    fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<Result<(), LaneError>> {
+        loop {
+            if self.written == self.in_hand.len() {
+                self.in_hand.clear();
+                self.written = 0;
+                self.outbox.take(&mut self.in_hand);
+                if self.in_hand.is_empty() {
+                    return Poll::Ready(Ok(()));
+                }
+            }
+            let mut rest = &mut self.in_hand[self.written..];
+            let before = rest.len();
+            let polled = pin!(self.send.write_many_chunks(&mut rest)).poll(context);
+            self.written += before - rest.len();
+            match polled {
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    fn handle(&mut self, message: &Bytes) -> Result<(), LaneError> {
+        match format::decode_from_gateway(self.link.version, message)? {
+            FromGateway::Request(head, op) => self.call(head, op),
+            FromGateway::Announce(place, announced) => self.announce(place, announced, message.len()),
+            FromGateway::Leave(place) => {
+                let gone = self.carriers.get_mut(place as usize).and_then(Option::take);
+                let Announced { carrier, number, bytes } = gone.ok_or(LaneError::Misplaced)?;
+                self.carrier_bytes -= bytes;
+                self.link.leave(number, &carrier);
+                Ok(())
+            }
+            FromGateway::Cancel(id) => {
+                // A reply that crosses the word is the last one said.
+                if self.parked.cancel(id) {
+                    self.outbox.push(|out, _| {
+                        format::gone(id, out);
+                        Ok(())
+                    })?;
+                }
+                Ok(())
+            }
+            FromGateway::Lane(class) => {
+                self.bound = bound(class);
+                let _ = self.send.set_priority(class.priority());
+                Ok(())
+            }
+            FromGateway::Hello(_) => Err(LaneError::Misplaced),
+        }
+    }
+
+    fn call(&mut self, head: Head, op: Op) -> Result<(), LaneError> {
+        let announced = self.carriers.get_mut(head.carrier as usize).and_then(Option::as_mut);
+        let Announced { carrier, number, .. } = announced.ok_or(LaneError::Misplaced)?;
+        if self.parked.len() >= IN_FLIGHT || self.parked.contains(head.id) {
+            return Err(LaneError::Misplaced);
+        }
+        if matches!(op, Op::Enter) {
+            self.link.entered(*number);
+        }
+        carrier.trace = head.trace;
+        match self.link.rail.call(carrier, op) {
+            Answer::Now(reply) => self.answer(head.id, Ok(reply)),
+            later => match self.parked.park(head.id, later) {
+                Poll::Ready(reply) => self.answer(head.id, reply),
+                Poll::Pending => Ok(()),
+            },
+        }
+    }
+
+    fn answer(&mut self, id: u32, reply: Result<Reply, Lost>) -> Result<(), LaneError> {
+        // A broker that has lost its own way to the answer says so by ending the link.
+        let mut reply = reply.map_err(|Lost| LaneError::Ended)?;
+        Ok(self.outbox.push(|out, records| format::reply(id, &mut reply, out, records))?)
+    }
+
+    fn announce(&mut self, place: u32, announced: format::Announced, bytes: usize) -> Result<(), LaneError> {
+        let place = place as usize;
+        // Places are given out from the first on, so that none has to be kept for what was not said.
+        if place > self.carriers.len() {
+            return Err(LaneError::Misplaced);
+        }
+        if place == self.carriers.len() {
+            self.carriers.push(None);
+        }
+        let before = self.carriers[place].as_ref();
+        self.carrier_bytes = self.carrier_bytes - before.map_or(0, |before| before.bytes) + bytes;
+        if self.carrier_bytes > CARRIER_BYTES {
+            return Err(LaneError::Misplaced);
+        }
+        let number = announced.number;
+        let is_known = match before {
+            Some(before) if before.number == number => true,
+            // A place is given to another client only when the one before has left it.
+            Some(_) => return Err(LaneError::Misplaced),
+            None => false,
+        };
+        let carrier = self.link.announced(announced, is_known);
+        self.carriers[place] = Some(Announced { carrier, number, bytes });
+        Ok(())
+    }
+}
+
+/// Reads what there is.
+async fn read(stream: &mut RecvStream, inlet: &mut Inlet) -> Result<(), LaneError> {
+    let mut pieces = [const { Bytes::new() }; PIECES];
+    let count = stream.read_many_chunks(&mut pieces).await?.ok_or(LaneError::Ended)?;
+    for piece in &mut pieces[..count] {
+        inlet.feed(std::mem::take(piece));
+    }
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! The bytes of every op, reply and word between the two ends, in every version.
+//!
+//! They guard what gateways and brokers of different releases say to each other. When this fails and the change is
+//! meant, it needs a new version in the ALPN unless both sides of one version back still understand it.
+
+use std::fmt::{Debug, Write as _};
+use std::path::Path;
+
+use bytes::Bytes;
+use coordination::op::Op;
+use coordination::reply::Reply;
+use rail::format::{
+    self, Announced, FromBroker, FromGateway, Head, Hello, LaneClass, Version, Welcome, op_codes,
+};
+use rail::{Roster, TraceContext};
+
+use crate::random::{random, random_variant};
+
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rail/golden.txt");
+
+/// How many values of each kind are kept.
+const SAMPLES: u64 = 3;
+
+#[test]
+fn what_travels_stays_the_same_byte_for_byte() {
+    let now = render();
+    let path = Path::new(FILE);
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(path, &now).expect("the file can be written");
+        return;
+    }
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    for (kept, now) in kept.lines().zip(now.lines()) {
+        assert_eq!(
+            kept, now,
+            "the format has changed. If that is meant and the other side of one version back understands it, run: \
+             BLESS=1 cargo test -p rail golden"
+        );
+    }
+    assert_eq!(
+        kept.lines().count(),
+        now.lines().count(),
+        "a message came or went; see BLESS in tests/rail/golden.rs"
+    );
+}
+
+#[test]
+fn what_was_written_then_is_read_now() {
+    let kept = std::fs::read_to_string(FILE).expect("the file is there");
+    assert!(kept.lines().count() > op_codes().len());
+    for line in kept.lines() {
+        let [version, who, hex, meaning] = line.splitn(4, ' ').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        let message = Bytes::from(unhex(hex));
+        let version = if version == "1" { Version::One } else { Version::Two };
+        let read = match who {
+            "gateway" => format!("{:?}", format::decode_from_gateway(version, &message).expect(line)),
+            _ => format!("{:?}", format::decode_from_broker(&message).expect(line)),
+        };
+        assert_eq!(read, meaning);
+    }
+}
+
+#[test]
+fn every_op_has_a_code_of_its_own_and_groups_have_theirs() {
+    let mut codes: Vec<u8> = op_codes().iter().map(|op| op.code).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    assert_eq!(codes.len(), op_codes().len());
+    let groups = ["JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch"];
+    for (code, name) in (0x06..).zip(groups) {
+        assert!(op_codes().iter().any(|op| op.code == code && op.name == name), "{name} has {code:#04x}");
+    }
+}
+
+/// A line for each message: version, who says it, its bytes, and what they mean.
+fn render() -> String {
+    let mut text = String::new();
+    for version in [Version::One, Version::Two] {
+        for seed in 0..SAMPLES {
+            for op in every_op(seed) {
+                let head = head(version, seed);
+                gateway(&mut text, version, &FromGateway::Request(head, op));
+            }
+        }
+        for said in gateways_words() {
+            gateway(&mut text, version, &said);
+        }
+        for seed in 0..SAMPLES {
+            for reply in every_reply(seed) {
+                broker(
+                    &mut text,
+                    version,
+                    &FromBroker::Reply(u32::try_from(seed).expect("few") * 200, reply),
+                );
+            }
+        }
+        for said in brokers_words() {
+            broker(&mut text, version, &said);
+        }
+    }
+    text
+}
+
+fn line(text: &mut String, version: Version, who: &str, message: &[u8], meaning: &impl Debug) {
+    let hex: String = message.iter().map(|byte| format!("{byte:02x}")).collect();
+    writeln!(text, "{} {who} {hex} {meaning:?}", version.number()).expect("a string takes all");
+}
+
+fn gateway(text: &mut String, version: Version, said: &FromGateway) {
+    let message = say_to_broker(version, said.clone());
+    line(text, version, "gateway", &message, said);
+}
+
+fn broker(text: &mut String, version: Version, said: &FromBroker) {
+    let message = say_to_gateway(said.clone());
+    line(text, version, "broker", &message, said);
+}
+
+/// A value of each op.
+pub(crate) fn every_op(seed: u64) -> Vec<Op> {
+    (0..op_codes().len()).map(|variant| random_variant(variant, seed)).collect()
+}
+
+/// A value of each reply.
+pub(crate) fn every_reply(seed: u64) -> Vec<Reply> {
+    (0..op_codes().len()).map(|variant| random_variant(variant, seed)).collect()
+}
+
+fn head(version: Version, seed: u64) -> Head {
+    let trace = TraceContext { trace_id: 0x0102 << 100 | 7, span_id: 0x0a0b_0c0d, is_sampled: seed == 1 };
+    let number = u32::try_from(seed).expect("few");
+    Head { id: number * 200, carrier: number, trace: (version >= Version::Two && seed > 0).then_some(trace) }
+}
+
+/// What a gateway says beside ops.
+pub(crate) fn gateways_words() -> Vec<FromGateway> {
+    vec![
+        FromGateway::Announce(0, random(1)),
+        FromGateway::Announce(300, random(2)),
+        FromGateway::Leave(300),
+        FromGateway::Cancel(200),
+        FromGateway::Hello(Hello {
+            listeners: vec![("PLAINTEXT".to_owned(), "gateway.example".to_owned(), 9092)],
+            software: "kohort/0.1.0".to_owned(),
+        }),
+        FromGateway::Lane(LaneClass::Light),
+        FromGateway::Lane(LaneClass::Produce),
+        FromGateway::Lane(LaneClass::Fetch),
+        FromGateway::Lane(LaneClass::Bulk),
+    ]
+}
+
+/// What the broker says beside replies.
+pub(crate) fn brokers_words() -> Vec<FromBroker> {
+    let roster: Roster = random(3);
+    vec![
+        FromBroker::Gone(200),
+        FromBroker::Welcome(Welcome { software: "kohort/0.1.0".to_owned(), roster: roster.clone() }),
+        FromBroker::Roster(roster),
+    ]
+}
+
+/// The message of a gateway, records and all.
+pub(crate) fn say_to_broker(version: Version, said: FromGateway) -> Bytes {
+    let (mut out, mut records) = (Vec::new(), Vec::new());
+    match said {
+        FromGateway::Request(head, mut op) => {
+            format::request(version, head, &mut op, &mut out, &mut records).expect("it can be written");
+        }
+        FromGateway::Announce(place, announced) => announce(place, &announced, &mut out),
+        FromGateway::Leave(place) => format::leave(place, &mut out),
+        FromGateway::Cancel(id) => format::cancel(id, &mut out),
+        FromGateway::Hello(hello) => format::greet(&hello, &mut out).expect("it can be written"),
+        FromGateway::Lane(class) => format::lane(class, &mut out),
+    }
+    whole(out, &records)
+}
+
+fn announce(place: u32, announced: &Announced, out: &mut Vec<u8>) {
+    format::announce(place, announced, out).expect("it can be written");
+}
+
+/// The message of the broker, records and all.
+pub(crate) fn say_to_gateway(said: FromBroker) -> Bytes {
+    let (mut out, mut records) = (Vec::new(), Vec::new());
+    match said {
+        FromBroker::Reply(id, mut reply) => {
+            format::reply(id, &mut reply, &mut out, &mut records).expect("it can be written");
+        }
+        FromBroker::Gone(id) => format::gone(id, &mut out),
+        FromBroker::Welcome(welcome) => format::welcome(&welcome, &mut out).expect("it can be written"),
+        FromBroker::Roster(roster) => format::roster(&roster, &mut out).expect("it can be written"),
+    }
+    whole(out, &records)
+}
+
+fn whole(mut head: Vec<u8>, records: &[Bytes]) -> Bytes {
+    for piece in records {
+        head.extend_from_slice(piece);
+    }
+    head.into()
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal");
+    (0..text.len()).step_by(2).map(byte).collect()
+}
