@@ -16,26 +16,40 @@ use coordination::error_code::ErrorCode;
 use coordination::ids::OrgId;
 use coordination::op::{self, TopicRef};
 use coordination::reply::{self, Reply};
-use rail::Answer;
+use rail::{Answer, Carrier};
 use store::{ReadBatches, ReadError};
 
 use crate::Inner;
+use crate::authorizer::Asker;
 use crate::fetch_session::{Context, Wanted, begin};
 use crate::leader_epoch::{check_leader_epoch, epoch_end};
 use crate::partition::Partition;
 use crate::read_budget::ReadBudget;
+use crate::share::{Share, Way};
 
-/// Handles one fetch request.
-pub(crate) fn handle_fetch(inner: &Arc<Inner>, org: OrgId, mut op: op::Fetch) -> Answer {
-    let (wanted, context) = match begin(&inner.sessions, inner.uptime(), &mut op) {
+/// Handles one fetch request. With an `asker` only what that may read is read; what a session holds is asked for again
+/// each time, since rules change while it goes on.
+pub(crate) fn handle_fetch(
+    inner: &Arc<Inner>,
+    carrier: &Carrier,
+    asker: Option<&Asker>,
+    mut op: op::Fetch,
+) -> Answer {
+    let (wanted, context) = match begin(&inner.sessions, inner.uptime(), carrier, &mut op) {
         Ok(begun) => begun,
         Err(error) => {
-            let reply = reply::Fetch { error: Some(error), session_id: 0, topics: Vec::new() };
+            let reply = reply::Fetch {
+                error: Some(error),
+                session_id: 0,
+                topics: Vec::new(),
+                throttle: Duration::ZERO,
+            };
             return Reply::Fetch(reply).into();
         }
     };
-    let (reads, unknown) = resolve(inner, org, &wanted);
+    let Resolved { reads, unknown, throttled } = resolve(inner, carrier.org(), asker, &wanted);
     let max_bytes = op.max_bytes.min(inner.limits.fetch_max_bytes());
+    let max_bytes = throttled.as_ref().map_or(max_bytes, |share| max_bytes.min(share.most_at_once()));
     let fetch = Reading {
         reads,
         max_bytes: usize::try_from(max_bytes).unwrap_or(0),
@@ -44,7 +58,7 @@ pub(crate) fn handle_fetch(inner: &Arc<Inner>, org: OrgId, mut op: op::Fetch) ->
         min_bytes: usize::try_from(op.min_bytes.min(max_bytes)).unwrap_or(0),
         budget: Arc::clone(&inner.read_budget),
     };
-    let ending = Ending { inner: Arc::clone(inner), wanted, context, unknown };
+    let ending = Ending { inner: Arc::clone(inner), wanted, context, unknown, throttled };
     let found = fetch.pass(Reach::Memory);
     match found {
         Some(found)
@@ -99,10 +113,23 @@ async fn wait(
     }
 }
 
+/// What there is of what a request wants.
+struct Resolved {
+    reads: Vec<Read>,
+    /// What there is not, with its answer.
+    unknown: Vec<(usize, reply::FetchPartition)>,
+    /// What the organisation may have, if its bytes are counted.
+    throttled: Option<Arc<Share>>,
+}
+
 /// Finds the partitions of a request; those that do not exist are answered at once.
-fn resolve(inner: &Inner, org: OrgId, wanted: &[Wanted]) -> (Vec<Read>, Vec<(usize, reply::FetchPartition)>) {
+fn resolve(inner: &Inner, org: OrgId, asker: Option<&Asker>, wanted: &[Wanted]) -> Resolved {
+    let may_read = |name: &str| {
+        asker.is_none_or(|asker| inner.admin.look(|catalog| asker.judge(catalog).may_read(name)))
+    };
     let mut reads = Vec::with_capacity(wanted.len());
     let mut unknown = Vec::new();
+    let mut throttled = None;
     let mut last = None;
     for (at, wanted) in wanted.iter().enumerate() {
         // Partitions of one topic come one after the other.
@@ -110,24 +137,37 @@ fn resolve(inner: &Inner, org: OrgId, wanted: &[Wanted]) -> (Vec<Read>, Vec<(usi
             Some((name, topic)) if Arc::ptr_eq(name, &wanted.topic) => topic,
             _ => {
                 let topic = inner.topics.find(org, &wanted.topic);
+                // A name that may not be read is refused whether it exists or not; an id that is not known is unknown.
+                let name = match (&*wanted.topic, &topic) {
+                    (TopicRef::Name(name), _) => Some(name.as_str()),
+                    (TopicRef::Id(_), Some(topic)) => Some(&*topic.name),
+                    (TopicRef::Id(_), None) => None,
+                };
+                let topic = match name {
+                    Some(name) if !may_read(name) => Err(ErrorCode::TopicAuthorizationFailed),
+                    _ => topic.ok_or_else(|| gone(matches!(*wanted.topic, TopicRef::Id(_)))),
+                };
+                if let Some(topic) = topic.as_ref().ok().filter(|topic| topic.share.is_throttled()) {
+                    throttled.get_or_insert_with(|| Arc::clone(&topic.share));
+                }
                 &last.insert((Arc::clone(&wanted.topic), topic)).1
             }
         };
         let index = wanted.partition.index;
         match topic.as_ref().map(|topic| topic.partition(index)) {
-            Some(Some(partition)) => reads.push(Read {
+            Ok(Some(partition)) => reads.push(Read {
                 at,
                 by_id: matches!(*wanted.topic, TopicRef::Id(_)),
                 partition: Arc::clone(partition),
                 from: wanted.partition.clone(),
             }),
-            Some(None) => unknown.push((at, refusal(index, ErrorCode::UnknownTopicOrPartition))),
-            None => unknown.push((at, refusal(index, gone(matches!(*wanted.topic, TopicRef::Id(_)))))),
+            Ok(None) => unknown.push((at, refusal(index, ErrorCode::UnknownTopicOrPartition))),
+            Err(code) => unknown.push((at, refusal(index, *code))),
         }
     }
     // Kafka looks for all ids before it looks for any partition.
     unknown.sort_by_key(|(_, answer)| answer.error != Some(ErrorCode::UnknownTopicId));
-    (reads, unknown)
+    Resolved { reads, unknown, throttled }
 }
 
 /// One partition of a request.
@@ -291,19 +331,20 @@ struct Ending {
     wanted: Vec<Wanted>,
     context: Context,
     unknown: Vec<(usize, reply::FetchPartition)>,
+    throttled: Option<Arc<Share>>,
 }
 
 impl Ending {
     fn reply(self, found: Found) -> Reply {
-        let Self { inner, wanted, context, unknown } = self;
+        let Self { inner, wanted, context, unknown, throttled } = self;
         let mut answers = found.answers;
         // Kafka answers what it could read before what it could not find.
         answers.extend(unknown);
         let session_id = match context {
             Context::Sessionless => 0,
-            Context::New { by_id } => {
+            Context::New { by_id, carrier } => {
                 let id = rand::random_range(1..=i32::MAX);
-                inner.sessions.lock().create(inner.uptime(), id, by_id, &wanted, &answers)
+                inner.sessions.lock().create(inner.uptime(), id, &carrier, by_id, &wanted, &answers)
             }
             Context::Running { id, session } => {
                 session.lock().keep_news(&wanted, &mut answers);
@@ -311,6 +352,8 @@ impl Ending {
             }
         };
         inner.metrics.fetched(found.bytes);
+        let throttle =
+            throttled.map_or(Duration::ZERO, |share| share.take_bytes(inner.uptime(), Way::Out, found.bytes));
         let mut topics: Vec<reply::FetchTopic> = Vec::new();
         let mut last: Option<&Arc<TopicRef>> = None;
         for (at, answer) in answers {
@@ -326,7 +369,7 @@ impl Ending {
             }
             last = Some(name);
         }
-        Reply::Fetch(reply::Fetch { error: None, session_id, topics })
+        Reply::Fetch(reply::Fetch { error: None, session_id, topics, throttle })
     }
 }
 

@@ -11,9 +11,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use coordination::error_code::ErrorCode;
+use coordination::ids::OrgId;
 use coordination::limits::{FETCH_SESSION_PARTITIONS_MAX, FETCH_SESSIONS_MAX};
 use coordination::op::{self, TopicRef};
 use coordination::reply;
+use rail::Carrier;
 
 /// Asks for a session.
 const INITIAL_EPOCH: i32 = 0;
@@ -44,6 +46,8 @@ pub(crate) enum Context {
     New {
         /// Whether the client names topics by id.
         by_id: bool,
+        /// Whose it is to be.
+        carrier: Carrier,
     },
     /// Only partitions with news are answered.
     Running {
@@ -65,6 +69,8 @@ pub(crate) struct FetchSessions {
 /// What one client reads.
 #[derive(Debug)]
 pub(crate) struct Session {
+    org: OrgId,
+    principal: Arc<str>,
     by_id: bool,
     /// The epoch that the next request must have.
     epoch: i32,
@@ -98,20 +104,21 @@ struct Entry {
 /// All sessions are locked only to find one.
 ///
 /// # Errors
-/// When the session is not known (70), is at another epoch (71), or names topics the other way (106).
+/// When the session is not known or somebody else's (70), is at another epoch (71), or names topics the other way (106).
 pub(crate) fn begin(
     sessions: &Mutex<FetchSessions>,
     now: Duration,
+    carrier: &Carrier,
     fetch: &mut op::Fetch,
 ) -> Result<(Vec<Wanted>, Context), ErrorCode> {
     let topics = std::mem::take(&mut fetch.topics);
     let id = fetch.session_id;
     if matches!(fetch.session_epoch, INITIAL_EPOCH | FINAL_EPOCH) {
         if id != 0 {
-            sessions.lock().sessions.remove(&id);
+            sessions.lock().end(id, carrier);
         }
         let context = match fetch.session_epoch {
-            INITIAL_EPOCH => Context::New { by_id: fetch.by_id },
+            INITIAL_EPOCH => Context::New { by_id: fetch.by_id, carrier: carrier.clone() },
             _ => Context::Sessionless,
         };
         return Ok((once_each(topics), context));
@@ -119,6 +126,9 @@ pub(crate) fn begin(
 
     let session = sessions.lock().sessions.get(&id).cloned().ok_or(ErrorCode::FetchSessionIdNotFound)?;
     let mut running = session.lock();
+    if !running.is_of(carrier) {
+        return Err(ErrorCode::FetchSessionIdNotFound);
+    }
     if running.epoch != fetch.session_epoch {
         return Err(ErrorCode::InvalidFetchSessionEpoch);
     }
@@ -150,6 +160,7 @@ impl FetchSessions {
         &mut self,
         now: Duration,
         id: i32,
+        carrier: &Carrier,
         by_id: bool,
         wanted: &[Wanted],
         answers: &[(usize, reply::FetchPartition)],
@@ -163,6 +174,8 @@ impl FetchSessions {
             return 0;
         }
         let mut session = Session {
+            org: carrier.org(),
+            principal: Arc::clone(carrier.principal()),
             by_id,
             epoch: next_epoch(INITIAL_EPOCH),
             used: now,
@@ -183,6 +196,13 @@ impl FetchSessions {
         id
     }
 
+    /// Ends the session, if it is the client's own.
+    fn end(&mut self, id: i32, carrier: &Carrier) {
+        if self.sessions.get(&id).is_some_and(|session| session.lock().is_of(carrier)) {
+            self.sessions.remove(&id);
+        }
+    }
+
     fn make_room(&mut self, now: Duration) -> bool {
         if self.sessions.len() < FETCH_SESSIONS_MAX {
             return true;
@@ -198,6 +218,11 @@ impl FetchSessions {
 }
 
 impl Session {
+    /// Whether it is the client's own. Ids are numbers that anybody can guess, and the sessions of all are in one map.
+    fn is_of(&self, carrier: &Carrier) -> bool {
+        self.org == carrier.org() && self.principal == *carrier.principal()
+    }
+
     /// Leaves in `answers` only what has something to say, and remembers what the client is told.
     pub(crate) fn keep_news(&mut self, wanted: &[Wanted], answers: &mut Vec<(usize, reply::FetchPartition)>) {
         answers.retain(|(at, answer)| {
@@ -328,10 +353,14 @@ mod tests {
         }
     }
 
+    fn client() -> Carrier {
+        Carrier::new(std::net::Ipv4Addr::LOCALHOST.into(), "PLAINTEXT".into())
+    }
+
     fn open(sessions: &Mutex<FetchSessions>, now: Duration, id: i32) -> i32 {
         let (wanted, _) =
-            begin(sessions, now, &mut request(0, 0, &[0])).expect("a full fetch is always taken");
-        sessions.lock().create(now, id, false, &wanted, &[])
+            begin(sessions, now, &client(), &mut request(0, 0, &[0])).expect("a full fetch is always taken");
+        sessions.lock().create(now, id, &client(), false, &wanted, &[])
     }
 
     #[test]
@@ -355,21 +384,21 @@ mod tests {
         let others = FETCH_SESSION_PARTITIONS_MAX - 4;
         sessions.lock().partitions.store(others, Ordering::Relaxed);
         let open = |id| {
-            let (wanted, _) =
-                begin(&sessions, Duration::ZERO, &mut request(0, 0, &[0, 1])).expect("a full fetch is taken");
+            let (wanted, _) = begin(&sessions, Duration::ZERO, &client(), &mut request(0, 0, &[0, 1]))
+                .expect("a full fetch is taken");
             let answers: Vec<_> = (0..wanted.len()).map(|at| (at, unknown(at))).collect();
-            sessions.lock().create(Duration::ZERO, id, false, &wanted, &answers)
+            sessions.lock().create(Duration::ZERO, id, &client(), false, &wanted, &answers)
         };
         let remembered = || sessions.lock().partitions.load(Ordering::Relaxed) - others;
         assert_eq!((open(1), open(2), open(3)), (1, 2, 0));
         assert_eq!(remembered(), 4);
-        let more = begin(&sessions, Duration::ZERO, &mut request(1, 1, &[2]));
+        let more = begin(&sessions, Duration::ZERO, &client(), &mut request(1, 1, &[2]));
         assert_eq!(more.expect_err("there is no room"), ErrorCode::FetchSessionIdNotFound);
         assert_eq!(remembered(), 2, "what the session held is free again");
         let mut forgetting = request(2, 1, &[]);
         let topic = TopicRef::Name("t".to_owned());
         forgetting.forgotten = vec![op::ForgottenTopic { topic, partitions: vec![0, 0] }];
-        begin(&sessions, Duration::ZERO, &mut forgetting).expect("it goes on");
+        begin(&sessions, Duration::ZERO, &client(), &mut forgetting).expect("it goes on");
         assert_eq!(remembered(), 1);
     }
 
@@ -387,9 +416,32 @@ mod tests {
     }
 
     #[test]
+    fn a_session_can_neither_be_used_nor_ended_by_anybody_else() {
+        let sessions = Mutex::default();
+        let (org, principal) = (OrgId::from_u128(7), rail::ANONYMOUS);
+        for (org, principal) in [(org, principal), (OrgId::DEFAULT, "User:alice")] {
+            let (wanted, _) =
+                begin(&sessions, Duration::ZERO, &client(), &mut request(0, 0, &[0])).expect("taken");
+            let answers = [(0, unknown(0))];
+            sessions.lock().create(Duration::ZERO, 5, &client(), false, &wanted, &answers);
+            let mut stranger = client();
+            stranger.belongs_to(org, principal.into());
+            let used = begin(&sessions, Duration::ZERO, &stranger, &mut request(5, 1, &[]));
+            assert_eq!(used.expect_err("it is not theirs"), ErrorCode::FetchSessionIdNotFound);
+            begin(&sessions, Duration::ZERO, &stranger, &mut request(5, -1, &[])).expect("ends nothing");
+            begin(&sessions, Duration::ZERO, &stranger, &mut request(5, 0, &[])).expect("ends nothing");
+            let own = begin(&sessions, Duration::ZERO, &client(), &mut request(5, 1, &[]));
+            assert!(matches!(own, Ok((wanted, Context::Running { .. })) if wanted.len() == 1));
+            begin(&sessions, Duration::ZERO, &client(), &mut request(5, -1, &[])).expect("ends it");
+            assert!(sessions.lock().sessions.is_empty());
+        }
+    }
+
+    #[test]
     fn a_partition_named_twice_is_read_once() {
         let (wanted, _) =
-            begin(&Mutex::default(), Duration::ZERO, &mut request(0, -1, &[3, 4, 3])).expect("taken");
+            begin(&Mutex::default(), Duration::ZERO, &client(), &mut request(0, -1, &[3, 4, 3]))
+                .expect("taken");
         let indices: Vec<i32> = wanted.iter().map(|wanted| wanted.partition.index).collect();
         assert_eq!(indices, [3, 4]);
     }

@@ -4,12 +4,18 @@
 //! catalog of topics lives in [`admin`]; after its records are durable it tells [`topics::Topics`], where requests
 //! find partitions: read [`topics`], [`partition`], then `produce` and `fetch`. Produce waits for the disk, fetch
 //! for the end of a log to move, and housekeeping for its time. Consumer groups are in `groups`.
+//!
+//! Everything is looked for under the organisation that the carrier names, and nowhere else. Where an `authorizer` is
+//! set, it screens each op before it is carried out; what an organisation may have is its `share`; `gateways` says
+//! which gateways of other processes come in.
 
 pub mod admin;
+mod authorizer;
 mod compaction;
 mod delete_records;
 mod fetch;
 mod fetch_session;
+mod gateways;
 mod groups;
 mod housekeeping;
 mod leader_epoch;
@@ -19,6 +25,9 @@ pub mod partition;
 mod produce;
 mod read_budget;
 pub mod retention;
+mod security;
+mod share;
+mod throttle;
 pub mod topics;
 
 use std::sync::Arc;
@@ -34,18 +43,22 @@ use coordination::catalog::TOPIC_NAME_OF_OFFSETS;
 use coordination::error_code::ErrorCode;
 use coordination::ids::{OrgId, TopicId};
 use coordination::op::Op;
+use coordination::record::Org;
 use coordination::settings::Settings;
-use rail::{Answer, Carrier, Rail};
+use rail::{Answer, Carrier, Rail, Roster};
 use store::LocalStore;
 
 use admin::{Admin, Follower, RecordLogError};
+use authorizer::Authorizer;
 use fetch_session::FetchSessions;
+use gateways::Gateways;
 use groups::Groups;
 use read_budget::{READ_BYTES_MAX, ReadBudget};
 use topics::{TopicSpec, Topics};
 
 pub use groups::GroupStory;
 pub use metrics::Metrics;
+pub use share::ShareUsage;
 
 /// The broker: all topics and partitions of one data directory.
 #[derive(Debug)]
@@ -99,18 +112,23 @@ impl Broker {
             limits: Arc::clone(&limits),
             groups: Arc::clone(&groups),
         });
+        let (authorizer, node_id) = (Authorizer::new(&settings), settings.node_id());
         let admin = Admin::recover(Arc::clone(&store), settings, follower)?;
         admin.ensure_cluster_id().await.map_err(StartError::ClusterId)?;
+        // Other organisations got theirs when they were made.
         admin.ensure_offsets_topic(OrgId::DEFAULT).await.map_err(StartError::OffsetsTopic)?;
         let inner = Arc::new(Inner {
             store,
             topics,
             limits,
             admin,
+            authorizer,
             groups,
             sessions: Mutex::default(),
             read_budget: ReadBudget::new(READ_BYTES_MAX),
             metrics: Metrics::default(),
+            gateways: Gateways::default(),
+            node_id,
             draining: watch::Sender::new(false),
             started: Instant::now(),
         });
@@ -137,6 +155,7 @@ impl Broker {
             let _ = task.await;
         }
         self.inner.groups.shutdown().await;
+        self.inner.gateways.end();
         let store = Arc::clone(&self.inner.store);
         // A panic there has been reported by its thread; there is nothing left to do here.
         let _ = tokio::task::spawn_blocking(move || store.close()).await;
@@ -176,6 +195,11 @@ impl Broker {
         self.inner.groups.story(org, group).await
     }
 
+    /// How much an organisation has of what can be limited, besides topics and partitions.
+    pub fn usage(&self, org: OrgId) -> ShareUsage {
+        self.inner.topics.shares().usage(org)
+    }
+
     /// Runs retention, compaction and the expiry of producers now instead of at their times.
     pub async fn clean(&self) {
         housekeeping::retain(&self.inner).await;
@@ -185,15 +209,55 @@ impl Broker {
 
 impl Rail for Broker {
     fn call(&self, carrier: &Carrier, op: Op) -> Answer {
-        let inner = &self.inner;
-        let (admin, groups) = (&inner.admin, &inner.groups);
-        let org = carrier.org;
+        match &self.inner.authorizer {
+            None => self.inner.perform(carrier, op),
+            Some(authorizer) => authorizer.call(&self.inner, carrier, op),
+        }
+    }
+
+    fn leave(&self, carrier: &Carrier) {
+        self.inner.topics.shares().leave(carrier.number());
+    }
+
+    fn roster(&self) -> Option<Arc<Roster>> {
+        self.inner.gateways.roster(self.inner.node_id)
+    }
+}
+
+/// What every op works on.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) store: Arc<LocalStore>,
+    pub(crate) topics: Arc<Topics>,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) admin: Arc<Admin>,
+    /// `None` where everybody may do everything.
+    authorizer: Option<Authorizer>,
+    pub(crate) groups: Arc<Groups>,
+    pub(crate) sessions: Mutex<FetchSessions>,
+    /// What answers read from disk may hold, over all clients.
+    pub(crate) read_budget: Arc<ReadBudget>,
+    pub(crate) metrics: Metrics,
+    /// Where gateways of other processes come in.
+    gateways: Gateways,
+    /// Under which clients know the broker itself, where it listens.
+    node_id: i32,
+    /// Whether fetches no longer wait.
+    pub(crate) draining: watch::Sender<bool>,
+    started: Instant,
+}
+
+impl Inner {
+    /// Does what is asked, whoever asks.
+    fn perform(self: &Arc<Self>, carrier: &Carrier, op: Op) -> Answer {
+        let (admin, groups) = (&self.admin, &self.groups);
+        let org = carrier.org();
         match op {
-            Op::Produce(op) => produce::handle_produce(inner, org, op),
-            Op::Fetch(op) => fetch::handle_fetch(inner, org, op),
-            Op::ListOffsets(op) => list_offsets::handle_list_offsets(inner, org, op),
-            Op::OffsetForLeaderEpoch(op) => leader_epoch::handle_offset_for_leader_epoch(inner, org, op),
-            Op::DeleteRecords(op) => delete_records::handle_delete_records(inner, org, op),
+            Op::Produce(op) => produce::handle_produce(self, org, op),
+            Op::Fetch(op) => fetch::handle_fetch(self, carrier, None, op),
+            Op::ListOffsets(op) => list_offsets::handle_list_offsets(self, org, op),
+            Op::OffsetForLeaderEpoch(op) => leader_epoch::handle_offset_for_leader_epoch(self, org, op),
+            Op::DeleteRecords(op) => delete_records::handle_delete_records(self, org, op),
             Op::Metadata(op) => admin.metadata(org, op),
             Op::CreateTopics(op) => admin.create_topics(org, op),
             Op::DeleteTopics(op) => admin.delete_topics(org, op),
@@ -215,28 +279,21 @@ impl Rail for Broker {
             Op::ListGroups(op) => groups.list(org, &op),
             Op::DescribeGroups(op) => groups.describe(org, op),
             Op::DeleteGroups(op) => groups.delete(org, op),
+            Op::FindCoordinator(op) => security::find_coordinator(op),
+            Op::Enter => security::enter(self, carrier),
+            Op::Credentials(op) => admin.credentials(&op),
+            // As in Kafka, there are no rules to see or to change where nobody would ask them.
+            Op::CreateAcls(op) if self.authorizer.is_none() => security::create_acls_disabled(&op),
+            Op::DescribeAcls(_) if self.authorizer.is_none() => security::describe_acls_disabled(),
+            Op::DeleteAcls(op) if self.authorizer.is_none() => security::delete_acls_disabled(&op),
+            Op::CreateAcls(op) => admin.create_acls(org, op),
+            Op::DescribeAcls(op) => admin.describe_acls(org, &op),
+            Op::DeleteAcls(op) => admin.delete_acls(org, op),
+            Op::DescribeUserScramCredentials(op) => admin.describe_scram(org, &op),
+            Op::AlterUserScramCredentials(op) => admin.alter_scram(org, op),
         }
     }
-}
 
-/// What every op works on.
-#[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) store: Arc<LocalStore>,
-    pub(crate) topics: Arc<Topics>,
-    pub(crate) limits: Arc<Limits>,
-    pub(crate) admin: Arc<Admin>,
-    pub(crate) groups: Arc<Groups>,
-    pub(crate) sessions: Mutex<FetchSessions>,
-    /// What answers read from disk may hold, over all clients.
-    pub(crate) read_budget: Arc<ReadBudget>,
-    pub(crate) metrics: Metrics,
-    /// Whether fetches no longer wait.
-    pub(crate) draining: watch::Sender<bool>,
-    started: Instant,
-}
-
-impl Inner {
     /// The clock of fetch sessions.
     pub(crate) fn uptime(&self) -> Duration {
         self.started.elapsed()
@@ -296,9 +353,21 @@ impl Follower for Following {
     }
 
     fn remove(&self, topic: TopicId) {
-        if let Some(topic) = self.topics.remove(topic) {
+        let Some(topic) = self.topics.remove(topic) else { return };
+        if *topic.name == *TOPIC_NAME_OF_OFFSETS {
+            // It goes with its organisation only.
+            self.groups.abandon(topic.org);
+        } else {
             self.groups.topic_deleted(topic.org, &topic.name, topic.id);
         }
+    }
+
+    fn put_org(&self, org: &Org) {
+        self.topics.shares().limit(org.id, &org.limits);
+    }
+
+    fn remove_org(&self, org: OrgId) {
+        self.topics.shares().remove(org);
     }
 
     fn reconfigure(&self, settings: &Settings) {

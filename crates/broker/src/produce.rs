@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -21,6 +22,7 @@ use rail::Answer;
 use store::{AppendError, AppendHandle};
 
 use crate::partition::{Original, Partition, Queued, Ticket};
+use crate::share::Way;
 use crate::topics::Topic;
 use crate::{Inner, now_ms};
 
@@ -28,12 +30,18 @@ use crate::{Inner, now_ms};
 pub(crate) fn handle_produce(inner: &Arc<Inner>, org: OrgId, op: op::Produce) -> Answer {
     let now_ms = now_ms();
     let skipped = repeated_partitions(&op.topics);
-    let mut reply = reply::Produce { topics: Vec::with_capacity(op.topics.len()) };
+    let mut reply = reply::Produce { topics: Vec::with_capacity(op.topics.len()), throttle: Duration::ZERO };
     let mut waiting = Vec::new();
-    let mut bytes = 0;
+    let (mut bytes, mut asked_bytes) = (0, 0);
+    let mut throttled = None;
     let mut budget = DecompressionBudget::default();
     for (topic_at, asked) in op.topics.into_iter().enumerate() {
         let topic = inner.topics.find(org, &asked.topic);
+        if let Some(topic) = topic.as_deref().filter(|topic| topic.share.is_throttled()) {
+            let records = asked.partitions.iter().filter_map(|part| part.records.as_ref());
+            asked_bytes += records.map(Bytes::len).sum::<usize>();
+            throttled.get_or_insert_with(|| Arc::clone(&topic.share));
+        }
         let mut partitions = Vec::with_capacity(asked.partitions.len());
         for (partition_at, part) in asked.partitions.into_iter().enumerate() {
             if skipped.contains(&(topic_at, partition_at)) {
@@ -93,6 +101,10 @@ pub(crate) fn handle_produce(inner: &Arc<Inner>, org: OrgId, op: op::Produce) ->
         reply.topics.push(reply::ProduceTopic { topic: asked.topic, partitions });
     }
     inner.metrics.produced(bytes);
+    if let Some(share) = throttled {
+        // What is refused has come all the same.
+        reply.throttle = share.take_bytes(inner.uptime(), Way::In, asked_bytes);
+    }
     if waiting.is_empty() {
         return Reply::Produce(reply).into();
     }

@@ -16,6 +16,7 @@ use coordination::settings::TopicConfig;
 use store::LocalStore;
 
 use crate::partition::Partition;
+use crate::share::{Share, Shares};
 
 /// One topic as it stands. A change makes a new one; partitions and their logs are shared between the two.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub struct Topic {
     pub config: Arc<TopicConfig>,
     /// The partitions, by number.
     pub partitions: Vec<Arc<Partition>>,
+    /// What the organisation may have.
+    pub(crate) share: Arc<Share>,
 }
 
 impl Topic {
@@ -63,6 +66,7 @@ pub struct TopicSpec {
 pub struct Topics {
     store: Arc<LocalStore>,
     maps: RwLock<Maps>,
+    shares: Shares,
 }
 
 #[derive(Debug, Default)]
@@ -74,7 +78,12 @@ struct Maps {
 impl Topics {
     /// No topics yet; their partitions' logs are in `store`.
     pub fn new(store: Arc<LocalStore>) -> Self {
-        Self { store, maps: RwLock::default() }
+        Self { store, maps: RwLock::default(), shares: Shares::default() }
+    }
+
+    /// What the organisations may have.
+    pub(crate) fn shares(&self) -> &Shares {
+        &self.shares
     }
 
     /// The topic of this name.
@@ -95,6 +104,11 @@ impl Topics {
             TopicRef::Name(name) => self.by_name(org, name),
             TopicRef::Id(id) => self.by_id(org, *id),
         }
+    }
+
+    /// The names of the organisation's topics, in no order.
+    pub fn names(&self, org: OrgId) -> Vec<Arc<str>> {
+        self.maps.read().by_name.get(&org).into_iter().flat_map(HashMap::keys).cloned().collect()
     }
 
     /// Every topic of every organisation, in no order.
@@ -129,6 +143,7 @@ impl Topics {
             internal: spec.internal,
             config,
             partitions,
+            share: self.shares.of(spec.org),
         });
         let mut maps = self.maps.write();
         maps.by_name.entry(topic.org).or_default().insert(topic.name.clone(), topic.id);
@@ -145,6 +160,9 @@ impl Topics {
                 // The name may belong to a younger topic by now.
                 if names.get(&topic.name) == Some(&id) {
                     names.remove(&topic.name);
+                }
+                if names.is_empty() {
+                    maps.by_name.remove(&topic.org);
                 }
             }
             topic

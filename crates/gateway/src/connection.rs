@@ -1,34 +1,45 @@
 //! The life of one client.
 
+mod clock;
+mod guarding;
+mod held;
+mod transfer;
+
 use std::collections::VecDeque;
 use std::future::{self, Future};
-use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use coordination::ids::OrgId;
 use coordination::reply::Reply;
-use rail::{Answer, Carrier, Rail};
-use socket2::SockRef;
-use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::sync::watch;
+use rail::{Answer, Carrier, Lost, Rail};
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{self, Instant, Sleep};
 use tracing::debug;
-use wire::{Addresses, ApiKey, Body, DecodeError, Head, Request};
+use wire::{ApiKey, Body, Head, Request};
 
 use crate::admission::Seat;
-use crate::input::{BadSize, Front, Input};
+use crate::arrival::Connected;
+use crate::authentication::Step;
+use crate::ending::Ending;
+use crate::entrance::Entrance;
+use crate::guard::Guard;
+use crate::input::{Front, Input};
 use crate::limits;
 use crate::metrics::{ApiSlot, Metrics, Tally, Traffic};
 use crate::options::Options;
-use crate::outcome::first_error;
+use crate::outcome::{first_error, throttle};
 use crate::output::Output;
+use crate::penalty::Penalties;
 use crate::relay::Relayed;
+use crate::signpost::Signpost;
+use crate::stream::Stream;
+pub(crate) use clock::after;
+use guarding::Passage;
+use held::Held;
 
 /// What all connections of a gateway share.
 pub(crate) struct Shared {
@@ -37,6 +48,10 @@ pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     /// How many bytes the requests hold that have started and are not answered.
     pub(crate) in_flight: AtomicUsize,
+    /// Which addresses have failed to show who they are.
+    pub(crate) penalties: Penalties,
+    /// Who hashes passwords takes one of these.
+    pub(crate) hashing: Arc<Semaphore>,
 }
 
 /// One client, from accept to close.
@@ -45,11 +60,19 @@ pub(crate) struct Shared {
 /// answered; only Produce, OffsetCommit and Heartbeat may start while earlier ones of these three wait for the
 /// disk, so that one sync serves them all. `owed` holds what has started and is not answered.
 pub(crate) struct Connection {
-    stream: TcpStream,
+    /// Counted for as long as the socket is open, and not longer: fields end in this order.
+    _connected: Connected,
+    stream: Stream,
     peer: SocketAddr,
     shared: Arc<Shared>,
-    addresses: Addresses,
+    entrance: Arc<Entrance>,
+    signpost: Signpost,
     carrier: Carrier,
+    /// Whether the broker has heard of the client and is to be told that it has gone.
+    is_known_to_broker: bool,
+    /// Sees every request before it starts, as long as there is one.
+    guard: Option<Box<Guard>>,
+    hold: Option<Hold>,
     input: Input,
     output: Output,
     owed: VecDeque<Owed>,
@@ -71,8 +94,20 @@ pub(crate) struct Connection {
     on_answer: Arc<Relayed>,
     /// The same, as futures want it.
     answer_waker: Waker,
-    _connected: Connected,
-    _seat: Seat,
+    seat: Seat,
+}
+
+/// A client whose connection is about to begin.
+pub(crate) struct Caller {
+    pub(crate) connected: Connected,
+    pub(crate) stream: Stream,
+    pub(crate) peer: SocketAddr,
+    /// Where it has dialled.
+    pub(crate) local: SocketAddr,
+    pub(crate) guard: Guard,
+    pub(crate) entrance: Arc<Entrance>,
+    pub(crate) seat: Seat,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// An answer that a client waits for.
@@ -94,58 +129,12 @@ enum Intake {
     Closed(Ending),
 }
 
-/// Why a connection ends.
-#[derive(Debug, thiserror::Error)]
-enum Ending {
-    #[error("the client closed it")]
-    ClientClosed,
-    #[error("the gateway is shutting down")]
-    Drained,
-    #[error("a producer that wants no answers could not be told of an error otherwise")]
-    Refused,
-    #[error("{0}")]
-    Size(#[from] BadSize),
-    #[error("{0}")]
-    Decode(#[from] DecodeError),
-    #[error("no request for connections.max.idle.ms")]
-    Idle,
-    #[error("the client does not read its answers")]
-    Stalled,
-    #[error("{0}")]
-    Io(#[from] io::Error),
-}
-
-/// Bytes that the requests of one connection hold, counted among those of all.
-struct Held {
-    bytes: usize,
-    shared: Arc<Shared>,
-}
-
-impl Held {
-    fn add(&mut self, bytes: usize) {
-        self.bytes += bytes;
-        self.shared.in_flight.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    fn release(&mut self, bytes: usize) {
-        self.bytes -= bytes;
-        self.shared.in_flight.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.release(self.bytes);
-    }
-}
-
-/// A client that is counted as connected.
-struct Connected(Arc<Shared>);
-
-impl Drop for Connected {
-    fn drop(&mut self) {
-        self.0.metrics.connections.dec();
-    }
+/// What keeps requests from starting, and the socket from being read.
+enum Hold {
+    /// The client's organisation has used up its bytes per second.
+    Muted(Instant),
+    /// The client is on its way to be let in.
+    Step(Step),
 }
 
 /// The number of the one API whose requests carry what the broker keeps as it came.
@@ -159,35 +148,27 @@ const OVERLAPPING: [ApiKey; 3] = [ApiKey::Produce, ApiKey::OffsetCommit, ApiKey:
 const REST_AFTER: Duration = Duration::from_secs(10);
 
 impl Connection {
-    pub(crate) fn new(
-        stream: TcpStream,
-        peer: SocketAddr,
-        advertised: Option<(String, u16)>,
-        shared: Arc<Shared>,
-        traffic: Arc<Traffic>,
-        on_answer: Arc<Relayed>,
-        seat: Seat,
-    ) -> io::Result<Self> {
-        // Replies are gathered here, so waiting for more before sending would only delay them.
-        stream.set_nodelay(true)?;
-        // As Kafka: a client whose machine is gone is noticed in the end, even while an answer is owed to it.
-        SockRef::from(&stream).set_keepalive(true)?;
-        let (host, port) = match advertised {
-            Some(advertised) => advertised,
-            None => {
-                let dialled = stream.local_addr()?;
-                // An IPv4 client of a `[::]` listener must not be told an address that only IPv6 can dial.
-                (dialled.ip().to_canonical().to_string(), dialled.port())
-            }
-        };
+    pub(crate) fn new(caller: Caller, traffic: Arc<Traffic>, on_answer: Arc<Relayed>) -> Self {
+        let Caller { connected, stream, peer, local, guard, entrance, seat, shared } = caller;
         let now = Instant::now();
-        shared.metrics.connections.inc();
-        Ok(Self {
+        let (host, listener) = (peer.ip().to_canonical(), Arc::clone(&entrance.name));
+        let max_frame = match &entrance.logins {
+            Some(logins) => logins.max_receive_size,
+            None => shared.options.socket_request_max_bytes,
+        };
+        let first = after(now, REST_AFTER.min(shared.options.connections_max_idle));
+        let first = guard.deadline.map_or(first, |deadline| deadline.min(first));
+        Self {
+            _connected: connected,
             stream,
             peer,
-            addresses: Addresses { node_id: shared.options.node_id, host, port },
-            carrier: Carrier { org: OrgId::DEFAULT, client_id: None, host: peer.ip().to_canonical() },
-            input: Input::new(shared.options.socket_request_max_bytes),
+            signpost: Signpost::new(&entrance, shared.options.node_id, local),
+            entrance,
+            carrier: Carrier::new(host, listener),
+            is_known_to_broker: false,
+            guard: Some(Box::new(guard)),
+            hold: None,
+            input: Input::new(max_frame),
             output: Output::default(),
             owed: VecDeque::new(),
             owed_bytes: Held { bytes: 0, shared: Arc::clone(&shared) },
@@ -197,18 +178,17 @@ impl Connection {
             read_at: now,
             active_at: now,
             stalled_since: None,
-            timer: Box::pin(time::sleep(REST_AFTER.min(shared.options.connections_max_idle))),
+            timer: Box::pin(time::sleep_until(first)),
             is_resting: false,
             answer_waker: Waker::from(Arc::clone(&on_answer)),
             on_answer,
-            _connected: Connected(Arc::clone(&shared)),
-            _seat: seat,
+            seat,
             shared,
-        })
+        }
     }
 
     /// Serves the client until either side has had enough.
-    pub(crate) async fn run(mut self, mut drain: watch::Receiver<bool>) {
+    pub(crate) async fn run(mut self: Box<Self>, mut drain: watch::Receiver<bool>) {
         let is_draining = drain.clone();
         let mut draining = pin!(drain.wait_for(|&draining| draining));
         let mut is_registered = false;
@@ -232,8 +212,14 @@ impl Connection {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
         loop {
+            if let Some(Hold::Step(step)) = &mut self.hold
+                && let Poll::Ready(outcome) = step.as_mut().poll(cx)
+            {
+                self.hold = None;
+                self.conclude(outcome);
+            }
             self.poll_answers();
-            self.start_requests();
+            self.start_requests(cx);
             if !self.tally.is_empty() {
                 self.active_at = Instant::now();
                 self.tally.flush(&self.traffic, self.active_at - self.read_at);
@@ -267,20 +253,14 @@ impl Connection {
     fn poll_answers(&mut self) {
         while let Some(front) = self.owed.front_mut() {
             // Only the front is asked: what is behind it could not leave anyway.
-            let later = match &mut front.answer {
-                Answer::Now(_) => None,
-                Answer::Later(reply) => {
-                    match reply.as_mut().poll(&mut Context::from_waker(&self.answer_waker)) {
-                        Poll::Ready(reply) => Some(reply),
-                        Poll::Pending => return,
-                    }
-                }
+            let Poll::Ready(reply) = front.answer.poll(&mut Context::from_waker(&self.answer_waker)) else {
+                return;
             };
-            let Some(Owed { head, answer, started, bytes }) = self.owed.pop_front() else { return };
+            let Some(Owed { head, started, bytes, .. }) = self.owed.pop_front() else { return };
             self.owed_bytes.release(bytes);
-            let reply = match (later, answer) {
-                (Some(reply), _) | (None, Answer::Now(reply)) => reply,
-                (None, Answer::Later(_)) => return,
+            let reply = match reply {
+                Ok(reply) => reply,
+                Err(lost) => return self.lose(lost),
             };
             let error = first_error(&reply);
             self.active_at = Instant::now();
@@ -290,7 +270,7 @@ impl Connection {
     }
 
     /// Starts the requests that are here and may start.
-    fn start_requests(&mut self) {
+    fn start_requests(&mut self, cx: &mut Context<'_>) {
         while self.can_start() {
             let length = match self.input.front() {
                 Ok(Front::Frame(length)) => length,
@@ -301,24 +281,40 @@ impl Connection {
                     return;
                 }
             };
-            let frame = match self.input.front_api() {
-                Some(PRODUCE) => self.input.take_to_keep(length),
-                _ => self.input.take(length),
-            };
-            match wire::decode_request(frame) {
-                Ok(request) => self.start(request, length),
-                Err(bad) => {
-                    self.shared.metrics.decode_failures.inc();
-                    self.intake = Intake::Closed(bad.into());
-                    return;
+            if self.guard.is_some() {
+                match self.pass(cx, length) {
+                    Passage::Free => {}
+                    Passage::Taken => continue,
+                    Passage::Shut => return,
                 }
+            }
+            let Some(request) = self.take_request(length) else { return };
+            self.start(request, length);
+        }
+    }
+
+    /// Takes the request at the front; what is none ends the connection.
+    fn take_request(&mut self, length: usize) -> Option<Request> {
+        let frame = match self.input.front_api() {
+            Some(PRODUCE) => self.input.take_to_keep(length),
+            _ => self.input.take(length),
+        };
+        match wire::decode_request(frame) {
+            Ok(request) => Some(request),
+            Err(bad) => {
+                self.shared.metrics.decode_failures.inc();
+                self.intake = Intake::Closed(bad.into());
+                None
             }
         }
     }
 
     /// Whether there is a request, or a frame that is none, whose turn it is.
     fn can_start(&self) -> bool {
-        if matches!(self.intake, Intake::Closed(_)) || self.output.len() > limits::OUTPUT {
+        if matches!(self.intake, Intake::Closed(_))
+            || self.hold.is_some()
+            || self.output.len() > limits::OUTPUT
+        {
             return false;
         }
         match self.input.front() {
@@ -345,25 +341,25 @@ impl Connection {
             Body::Op(op) => op,
             Body::Local(local) => {
                 self.tally.add(slot);
-                for chunk in wire::answer(&head, local, &self.addresses).into_chunks() {
+                for chunk in wire::answer(&head, local).into_chunks() {
                     self.output.push(chunk);
                 }
                 return;
             }
+            Body::Sasl(asked) => return self.answer_out_of_place(&head, &asked),
         };
-        if !client_id.is(self.carrier.client_id.as_deref()) {
-            self.carrier.client_id = client_id.text().map(Arc::from);
+        if !client_id.is(self.carrier.client_id().map(|id| &**id)) {
+            self.carrier.calls_itself(client_id.text().map(Arc::from));
         }
         drop(client_id);
-        let answer = match self.shared.rail.call(&self.carrier, op) {
-            Answer::Later(mut reply) if self.owed.is_empty() => {
-                match reply.as_mut().poll(&mut Context::from_waker(&self.answer_waker)) {
-                    Poll::Ready(reply) => Answer::Now(reply),
-                    Poll::Pending => Answer::Later(reply),
-                }
+        let mut answer = self.shared.rail.call(&self.carrier, op);
+        if !matches!(answer, Answer::Now(_)) && self.owed.is_empty() {
+            match answer.poll(&mut Context::from_waker(&self.answer_waker)) {
+                Poll::Ready(Ok(reply)) => answer = Answer::Now(reply),
+                Poll::Ready(Err(lost)) => return self.lose(lost),
+                Poll::Pending => {}
             }
-            answer => answer,
-        };
+        }
         match answer {
             Answer::Now(reply) if self.owed.is_empty() => {
                 let error = first_error(&reply);
@@ -380,9 +376,20 @@ impl Connection {
         }
     }
 
+    /// Ends the connection: what became of its request is not known, and only an end without an answer says so.
+    fn lose(&mut self, lost: Lost) {
+        self.owed.clear();
+        self.owed_bytes.release(self.owed_bytes.bytes);
+        self.intake = Intake::Closed(lost.into());
+    }
+
     fn send(&mut self, head: &Head, reply: Reply, is_error: bool) {
+        let throttle = throttle(&reply);
+        if !throttle.is_zero() {
+            self.mute(throttle);
+        }
         if head.expects_reply() {
-            let addresses = &self.addresses;
+            let addresses = self.signpost.addresses(head.api, &*self.shared.rail);
             self.output.push_with(|tail| wire::encode_reply_onto(tail, head, reply, addresses));
         } else if is_error {
             // As in Kafka: a closed connection is all that a producer with acks=0 can notice.
@@ -390,39 +397,26 @@ impl Connection {
         }
     }
 
-    /// Writes until nothing is left or the client takes no more.
-    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.output.is_empty() {
-            let stream = Pin::new(&mut self.stream);
-            let written = self.output.write_with(|slices| match slices {
-                // By far the most are one piece, and the system takes one piece faster than a list of one.
-                [one] => stream.poll_write(cx, one),
-                several => stream.poll_write_vectored(cx, several),
-            });
-            match written {
-                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(count)) => {
-                    self.traffic.sent(count);
-                    if self.stalled_since.take().is_some() {
-                        self.active_at = Instant::now();
-                    }
-                }
-                Poll::Ready(Err(failure)) => return Poll::Ready(Err(failure)),
-                Poll::Pending => {
-                    if self.stalled_since.is_none() {
-                        let now = Instant::now();
-                        self.stalled_since = Some(now);
-                        self.ring_by(after(now, self.shared.options.write_timeout));
-                    }
-                    return Poll::Pending;
-                }
-            }
+    /// Starts and reads nothing more for a while. As in Kafka the answer says how long, but not every client waits.
+    #[cold]
+    fn mute(&mut self, throttle: Duration) {
+        if matches!(self.intake, Intake::Finishing { why: Ending::Drained, .. }) {
+            // A few requests are left and no more come. They must not hold up everyone who waits for the drain.
+            return;
         }
-        Poll::Ready(Ok(()))
+        let until = after(Instant::now(), throttle);
+        let until = match self.hold {
+            Some(Hold::Muted(longer)) => longer.max(until),
+            Some(Hold::Step(_)) | None => until,
+        };
+        self.hold = Some(Hold::Muted(until));
+        self.shared.metrics.throttled.inc();
+        self.ring_by(until);
     }
 
     fn wants_input(&self) -> bool {
         matches!(self.intake, Intake::Open)
+            && self.hold.is_none()
             && self.output.len() <= limits::OUTPUT
             && match self.input.front() {
                 Ok(Front::Incomplete) => true,
@@ -431,27 +425,13 @@ impl Connection {
             }
     }
 
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let count = ready!(pin!(self.stream.read_buf(self.input.spare())).poll(cx))?;
-        if count == 0 {
-            self.finish(Ending::ClientClosed);
-            return Poll::Ready(Ok(()));
-        }
-        self.input.note_read(count);
-        self.traffic.received(count);
-        self.read_at = Instant::now();
-        self.active_at = self.read_at;
-        if self.is_resting {
-            self.is_resting = false;
-            self.ring_by(self.read_at + REST_AFTER);
-        }
-        Poll::Ready(Ok(()))
-    }
-
     /// Reads no more, but answers what has been read.
     fn finish(&mut self, why: Ending) {
         if matches!(self.intake, Intake::Open) {
             let until = after(Instant::now(), self.shared.options.drain_timeout);
+            if matches!((&why, &self.hold), (Ending::Drained, Some(Hold::Muted(_)))) {
+                self.hold = None;
+            }
             self.intake = Intake::Finishing { why, until };
             self.ring_by(until);
         }
@@ -461,7 +441,7 @@ impl Connection {
     fn take_ending(&mut self) -> Option<Ending> {
         let is_over = match &self.intake {
             Intake::Open => false,
-            Intake::Closed(_) => self.owed.is_empty() && self.output.is_empty(),
+            Intake::Closed(_) => self.owed.is_empty() && self.is_written(),
             Intake::Finishing { why, .. } => {
                 let has_frame = matches!(self.input.front(), Ok(Front::Frame(_)));
                 // Nobody waits for what a client that has gone asked to wait for. What it produced or committed is
@@ -469,8 +449,7 @@ impl Connection {
                 let is_abandoned = matches!(why, Ending::ClientClosed)
                     && self.owed.back().is_none_or(|owed| !OVERLAPPING.contains(&owed.head.api));
                 !has_frame
-                    && (self.owed.is_empty() && self.output.is_empty()
-                        || is_abandoned && !self.owed.is_empty())
+                    && (self.owed.is_empty() && self.is_written() || is_abandoned && !self.owed.is_empty())
             }
         };
         if !is_over {
@@ -482,72 +461,29 @@ impl Connection {
         }
     }
 
-    /// Ends what has lasted too long. Always the last thing asked, so that traffic counts before clocks.
-    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
-        while self.timer.as_mut().poll(cx).is_ready() {
-            let now = Instant::now();
-            let options = &self.shared.options;
-            let mut next = now + REST_AFTER;
-            if let Some(since) = self.stalled_since {
-                let deadline = after(since, options.write_timeout);
-                if deadline <= now {
-                    self.shared.metrics.connections_stalled_closed.inc();
-                    return Poll::Ready(Ending::Stalled);
-                }
-                next = next.min(deadline);
-            }
-            if let Intake::Finishing { until, .. } = self.intake {
-                if until <= now {
-                    return Poll::Ready(Ending::Drained);
-                }
-                next = next.min(until);
-            }
-            if self.owed.is_empty() && self.output.is_empty() {
-                let deadline = after(self.active_at, options.connections_max_idle);
-                if deadline <= now {
-                    self.shared.metrics.connections_idle_closed.inc();
-                    return Poll::Ready(Ending::Idle);
-                }
-                let rest_at = self.active_at + REST_AFTER;
-                if now < rest_at {
-                    next = next.min(rest_at).min(deadline);
-                } else {
-                    self.input.rest();
-                    self.output.rest();
-                    self.owed = VecDeque::new();
-                    self.is_resting = true;
-                    // Thousands of clients may be connected for hours without a word; they cost nothing until then.
-                    next = deadline;
-                }
-            }
-            self.timer.as_mut().reset(next);
-        }
-        Poll::Pending
-    }
-
-    /// Makes the timer ring at `deadline` unless it does earlier.
-    fn ring_by(&mut self, deadline: Instant) {
-        if deadline < self.timer.deadline() {
-            self.timer.as_mut().reset(deadline);
-        }
-    }
-
-    async fn close(mut self, ending: &Ending) {
+    async fn close(mut self: Box<Self>, ending: &Ending) {
         debug!(peer = %self.peer, reason = %ending, "connection ends");
-        if !matches!(ending, Ending::Drained | Ending::Refused) || self.stream.shutdown().await.is_err() {
+        // TLS wants to be told of the end in any case.
+        let says_so = ending.has_last_words() || self.stream.is_tls() && ending.is_ours();
+        if !says_so {
             return;
         }
         // Closing with unread bytes makes the kernel reset the connection, and the client may then lose the last
         // answers. So they are read, for a moment, until the client closes too.
-        let mut unread = vec![0; limits::READ_MIN];
-        let until_closed = async { while let Ok(1..) = self.stream.read(&mut unread).await {} };
+        let until_closed = async {
+            if self.stream.shutdown().await.is_ok() && ending.has_last_words() {
+                self.stream.drain().await;
+            }
+        };
         // A client that does not close in this time is reset, which is what it would have been anyway.
         let _ = time::timeout(limits::LINGER, until_closed).await;
     }
 }
 
-/// `start + duration`, or a time that nobody lives to see.
-fn after(start: Instant, duration: Duration) -> Instant {
-    const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-    start + duration.min(NEVER)
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if self.is_known_to_broker {
+            self.shared.rail.leave(&self.carrier);
+        }
+    }
 }

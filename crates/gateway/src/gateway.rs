@@ -1,5 +1,6 @@
 //! Listening, accepting and draining.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{self, SocketAddr};
@@ -9,31 +10,32 @@ use std::time::Instant;
 
 use rail::Rail;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time;
 use tracing::{debug, error, warn};
 
 use crate::admission::{Admission, Full};
+use crate::arrival::Newcomer;
 use crate::bind::{self, BindError};
 use crate::complaint::Complaint;
 use crate::connection::Shared;
-use crate::limits::ACCEPT_PAUSE;
+use crate::entrance::Entrance;
+use crate::limits::{ACCEPT_PAUSE, HASHING};
 use crate::metrics::Metrics;
 use crate::options::{ListenerConfig, Options};
-use crate::workers::{Newcomer, Workers};
+use crate::penalty::Penalties;
+use crate::workers::Workers;
 
 /// Listens for Kafka clients and carries their requests to the broker.
-#[derive(Debug)]
 pub struct Gateway {
     listeners: Vec<Listener>,
     options: Options,
     metrics: Metrics,
 }
 
-#[derive(Debug)]
 struct Listener {
-    config: ListenerConfig,
+    entrance: Entrance,
     socket: net::TcpListener,
     local_addr: SocketAddr,
 }
@@ -54,16 +56,23 @@ pub enum ServeError {
     Threads(#[source] io::Error),
 }
 
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway").field("addrs", &self.local_addrs()).finish_non_exhaustive()
+    }
+}
+
 impl Gateway {
     /// Takes all addresses, or none: clients can connect from now on, and are answered once
-    /// [`Gateway::serve`] runs.
+    /// [`Gateway::serve`] runs. Certificates and keys are read as well.
     pub fn bind(configs: Vec<ListenerConfig>, options: Options) -> Result<Self, BindError> {
         let sockets: Vec<_> =
             configs.iter().map(|config| bind::bind(config, &configs, &options)).collect::<Result<_, _>>()?;
-        let listeners = configs
+        let entrances: Vec<_> = configs.into_iter().map(open).collect::<Result<_, _>>()?;
+        let listeners = entrances
             .into_iter()
             .zip(sockets)
-            .map(|(config, (socket, local_addr))| Listener { config, socket, local_addr })
+            .map(|(entrance, (socket, local_addr))| Listener { entrance, socket, local_addr })
             .collect();
         Ok(Self { listeners, options, metrics: Metrics::new(Workers::count()) })
     }
@@ -92,17 +101,19 @@ impl Gateway {
             options: self.options,
             metrics: self.metrics,
             in_flight: AtomicUsize::new(0),
+            penalties: Penalties::default(),
+            hashing: Arc::new(Semaphore::new(HASHING)),
         });
         let workers = Arc::new(Workers::start(&shared, &draining).map_err(ServeError::Threads)?);
         let mut doors = JoinSet::new();
         for listener in self.listeners {
-            let Listener { config, socket, local_addr } = listener;
+            let Listener { entrance, socket, local_addr } = listener;
             let socket = TcpListener::from_std(socket)
-                .map_err(|source| ServeError::Listener { name: config.name.clone(), source })?;
-            debug!(listener = config.name, addr = %local_addr, "listening");
+                .map_err(|source| ServeError::Listener { name: entrance.name.to_string(), source })?;
+            debug!(listener = &*entrance.name, addr = %local_addr, "listening");
             let door = Door {
                 shared: Arc::clone(&shared),
-                config,
+                entrance: Arc::new(entrance),
                 workers: Arc::clone(&workers),
                 admission: Arc::clone(&admission),
                 draining: draining.clone(),
@@ -124,10 +135,16 @@ impl Gateway {
     }
 }
 
+/// Reads what a listener needs to protect its clients.
+fn open(config: ListenerConfig) -> Result<Entrance, BindError> {
+    let (name, addr) = (config.name.clone(), config.addr);
+    Entrance::open(config).map_err(|unusable| BindError { name, addr, source: io::Error::other(unusable) })
+}
+
 /// One listener at work.
 struct Door {
     shared: Arc<Shared>,
-    config: ListenerConfig,
+    entrance: Arc<Entrance>,
     workers: Arc<Workers>,
     admission: Arc<Admission>,
     draining: watch::Receiver<bool>,
@@ -152,7 +169,7 @@ impl Door {
 
     fn admit(&mut self, stream: TcpStream, peer: SocketAddr) {
         let metrics = &self.shared.metrics;
-        let seat = match self.admission.admit(peer.ip().to_canonical()) {
+        let seat = match self.admission.admit(peer.ip().to_canonical(), self.entrance.is_guarded()) {
             Ok(seat) => seat,
             Err(full) => {
                 metrics.connections_refused.inc();
@@ -160,8 +177,9 @@ impl Door {
                     let limit = match full {
                         Full::Total => "max.connections",
                         Full::PerIp => "max.connections.per.ip",
+                        Full::UnknownPerIp => "clients of one address that have not shown who they are",
                     };
-                    warn!(listener = self.config.name, %peer, limit, unsaid, "refused a connection");
+                    warn!(listener = &*self.entrance.name, %peer, limit, unsaid, "refused a connection");
                 }
                 return;
             }
@@ -170,8 +188,9 @@ impl Door {
         // Taken out of this runtime, to be put into that of its thread.
         match stream.into_std() {
             Ok(stream) => {
-                let advertised = self.config.advertised.clone();
-                self.workers.adopt(Newcomer { stream, peer, advertised, seat });
+                let entrance = Arc::clone(&self.entrance);
+                let tls = entrance.tls.as_ref().map(|tls| tls.current(Instant::now()));
+                self.workers.adopt(Newcomer { stream, peer, entrance, tls, seat });
             }
             // The client is gone already.
             Err(failure) => debug!(%peer, %failure, "could not set up a connection"),
@@ -186,7 +205,7 @@ impl Door {
             return;
         }
         if let Some(unsaid) = self.failures.is_due(Instant::now()) {
-            warn!(listener = self.config.name, %failure, unsaid, "cannot accept connections at the moment");
+            warn!(listener = &*self.entrance.name, %failure, unsaid, "cannot accept connections at the moment");
         }
         let mut draining = self.draining.clone();
         tokio::select! {

@@ -49,6 +49,11 @@ impl Input {
         Self { buffer: BytesMut::new(), max_frame, room: READ_MIN, small_reads: 0 }
     }
 
+    /// From now on frames may have this size.
+    pub(crate) fn allow(&mut self, max_frame: usize) {
+        self.max_frame = max_frame;
+    }
+
     /// How many bytes wait to be handled.
     pub(crate) fn len(&self) -> usize {
         self.buffer.len()

@@ -60,3 +60,33 @@ pub(crate) const BLOCKING_THREADS: usize = 64;
 
 /// How long a thread that has ended waits for reads of the disk that nobody waits for any more.
 pub(crate) const LET_GO: Duration = Duration::from_millis(100);
+
+/// How often files are looked at that may have changed: soon enough for whoever renews a certificate and then checks,
+/// and no work that shows.
+pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many connections of one address may be on their way to show who they are. A machine full of clients that all
+/// start at once has hundreds; who guesses passwords has no more than these, each waiting for its answer.
+pub(crate) const UNKNOWN_PER_IP: usize = 256;
+
+/// How many addresses that have failed are remembered: a few hundred KiB at most.
+pub(crate) const PENALTIES: usize = 4096;
+
+/// The longest that an address waits which keeps failing. Longer would only hold connections open here.
+pub(crate) const PENALTY_MAX: Duration = Duration::from_secs(5);
+
+/// How often the delay is doubled at most; enough for any delay to reach the above.
+pub(crate) const PENALTY_DOUBLINGS: u32 = 16;
+
+/// After this long without a failure an address has failed never.
+pub(crate) const PENALTY_FORGOTTEN: Duration = Duration::from_secs(60);
+
+/// How many passwords are hashed at a time, by all threads together. Each takes milliseconds of a processor, which
+/// those who are connected already need more.
+pub(crate) const HASHING: usize = 2;
+
+/// How often a client may show again who it is, as in Kafka.
+pub(crate) const REAUTH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many bytes TLS holds encrypted before it takes no more to encrypt: as many as go out with one call.
+pub(crate) const TLS_OUTPUT: usize = 256 << 10;

@@ -1,4 +1,4 @@
-//! What the gateway counts. Nothing here takes a lock or allocates while requests are served.
+//! What the gateway counts. Nothing here takes a lock or allocates while requests are served; logins do.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use wire::ApiKey;
@@ -37,6 +38,14 @@ pub struct Metrics {
     pub(crate) connections_idle_closed: Counter,
     pub(crate) connections_stalled_closed: Counter,
     pub(crate) decode_failures: Counter,
+    /// Clients that the broker did not let in.
+    pub(crate) connections_denied: Counter,
+    pub(crate) tls_failures: Counter,
+    pub(crate) authentication_timeouts: Counter,
+    pub(crate) sessions_expired: Counter,
+    pub(crate) throttled: Counter,
+    logins: Family<[(&'static str, &'static str); 1], Counter>,
+    failed_logins: Family<[(&'static str, &'static str); 1], Counter>,
 }
 
 impl Metrics {
@@ -49,7 +58,24 @@ impl Metrics {
             connections_idle_closed: Counter::default(),
             connections_stalled_closed: Counter::default(),
             decode_failures: Counter::default(),
+            connections_denied: Counter::default(),
+            tls_failures: Counter::default(),
+            authentication_timeouts: Counter::default(),
+            sessions_expired: Counter::default(),
+            throttled: Counter::default(),
+            logins: Family::default(),
+            failed_logins: Family::default(),
         }
+    }
+
+    /// A client has shown who it is.
+    pub(crate) fn succeeded_login(&self, mechanism: &'static str) {
+        self.logins.get_or_create(&[("mechanism", mechanism)]).inc();
+    }
+
+    /// A client has not.
+    pub(crate) fn failed_login(&self, mechanism: &'static str) {
+        self.failed_logins.get_or_create(&[("mechanism", mechanism)]).inc();
     }
 
     /// Makes the counters part of what `registry` shows.
@@ -63,7 +89,8 @@ impl Metrics {
         );
         registry.register(
             "connections_refused",
-            "Connections closed at once because of max.connections or max.connections.per.ip",
+            "Connections closed at once because of max.connections or max.connections.per.ip, or because their address has \
+             too many that have not shown who they are",
             self.connections_refused.clone(),
         );
         registry.register(
@@ -80,6 +107,38 @@ impl Metrics {
             "undecodable_requests",
             "Requests of a size, API, version or form that is not known; each closes its connection",
             self.decode_failures.clone(),
+        );
+        let counters = [
+            (
+                "connections_denied",
+                "Connections closed because their organisation has as many as it may",
+                &self.connections_denied,
+            ),
+            ("tls_handshake_failures", "Connections on which TLS did not come about", &self.tls_failures),
+            (
+                "authentication_timeouts",
+                "Connections closed because of kohort.authentication.timeout.ms",
+                &self.authentication_timeouts,
+            ),
+            (
+                "sessions_expired",
+                "Connections closed because the client did not show again who it is",
+                &self.sessions_expired,
+            ),
+            ("throttled", "Answers after which a connection was not read for a while", &self.throttled),
+        ];
+        for (name, help, counter) in counters {
+            registry.register(name, help, counter.clone());
+        }
+        registry.register(
+            "authentications",
+            "Clients that have shown who they are, by mechanism",
+            self.logins.clone(),
+        );
+        registry.register(
+            "authentication_failures",
+            "Clients that have not, by mechanism",
+            self.failed_logins.clone(),
         );
     }
 }
@@ -155,10 +214,16 @@ impl ApiSlot {
 }
 
 /// Requests answered at once, counted together when the batch is done: one clock reading for all of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Tally {
     counts: [u32; APIS],
     any: bool,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { counts: [0; APIS], any: false }
+    }
 }
 
 impl Tally {

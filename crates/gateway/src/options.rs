@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::security::Security;
+
 /// An address that clients can dial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerConfig {
@@ -13,6 +15,8 @@ pub struct ListenerConfig {
     /// The host and port that clients are told to dial. Without one, each client is told the address that it
     /// dialled itself, which is right whenever nothing translates addresses on the way.
     pub advertised: Option<(String, u16)>,
+    /// What clients have to do and show before they are let in.
+    pub security: Security,
 }
 
 /// How a gateway treats its connections.
@@ -42,6 +46,11 @@ pub struct Options {
     pub socket_receive_buffer_bytes: Option<usize>,
     /// `socket.listen.backlog.size`.
     pub socket_listen_backlog_size: i32,
+    /// `connection.failed.authentication.delay.ms`: how long a client that failed to show who it is waits for the
+    /// answer. An address that keeps failing waits longer.
+    pub failed_authentication_delay: Duration,
+    /// `kohort.authentication.timeout.ms`: how long a client may take to show who it is, TLS included.
+    pub authentication_timeout: Duration,
 }
 
 impl Default for Options {
@@ -59,6 +68,8 @@ impl Default for Options {
             socket_send_buffer_bytes: None,
             socket_receive_buffer_bytes: None,
             socket_listen_backlog_size: 1024,
+            failed_authentication_delay: Duration::from_millis(100),
+            authentication_timeout: Duration::from_secs(10),
         }
     }
 }

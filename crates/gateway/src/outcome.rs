@@ -1,7 +1,9 @@
 //! The error that a reply is counted under, and by which an unanswered producer is cut off.
 
+use std::time::Duration;
+
 use coordination::error_code::ErrorCode;
-use coordination::reply::Reply;
+use coordination::reply::{Refusal, Reply};
 
 /// The first error in `reply`, whether it is about all of the request or a part.
 pub(crate) fn first_error(reply: &Reply) -> Option<ErrorCode> {
@@ -70,5 +72,32 @@ pub(crate) fn first_error(reply: &Reply) -> Option<ErrorCode> {
         Reply::ListGroups(reply) => reply.result.as_ref().err().copied(),
         Reply::DescribeGroups(reply) => reply.groups.iter().find_map(|group| group.error),
         Reply::DeleteGroups(reply) => reply.groups.iter().find_map(|(_, error)| *error),
+        Reply::FindCoordinator(reply) => reply.groups.iter().find_map(|(_, refusal)| code(refusal.as_ref())),
+        Reply::Enter(refusal) => code(refusal.as_ref()),
+        Reply::Credentials(_) => None,
+        Reply::CreateAcls(reply) => reply.results.iter().find_map(|refusal| code(refusal.as_ref())),
+        Reply::DescribeAcls(reply) => code(reply.result.as_ref().err()),
+        Reply::DeleteAcls(reply) => reply.results.iter().find_map(|result| code(result.as_ref().err())),
+        Reply::DescribeUserScramCredentials(reply) => match &reply.result {
+            Ok(users) => users.iter().find_map(|user| code(user.result.as_ref().err())),
+            Err(refusal) => Some(refusal.code),
+        },
+        Reply::AlterUserScramCredentials(reply) => {
+            reply.users.iter().find_map(|(_, refusal)| code(refusal.as_ref()))
+        }
     }
+}
+
+/// How long the client shall wait after this reply.
+#[inline]
+pub(crate) fn throttle(reply: &Reply) -> Duration {
+    match reply {
+        Reply::Produce(reply) => reply.throttle,
+        Reply::Fetch(reply) => reply.throttle,
+        _ => Duration::ZERO,
+    }
+}
+
+fn code(refusal: Option<&Refusal>) -> Option<ErrorCode> {
+    refusal.map(|refusal| refusal.code)
 }

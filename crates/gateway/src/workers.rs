@@ -1,20 +1,18 @@
 //! The threads that serve connections.
 
 use std::io;
-use std::net::{self, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use tokio::net::TcpStream;
 use tokio::runtime::{self, Runtime};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time;
-use tracing::{debug, error, info};
+use tracing::{error, info};
 
-use crate::admission::Seat;
-use crate::connection::{Connection, Shared};
+use crate::arrival::{Newcomer, arrive};
+use crate::connection::Shared;
 use crate::limits::{BLOCKING_THREADS, LET_GO};
 use crate::metrics::Traffic;
 use crate::relay::Relay;
@@ -35,14 +33,6 @@ struct Worker {
     load: Arc<AtomicUsize>,
     /// Says how many connections it cut, when it ends.
     ended: oneshot::Receiver<usize>,
-}
-
-/// A client that was let in.
-pub(crate) struct Newcomer {
-    pub(crate) stream: net::TcpStream,
-    pub(crate) peer: SocketAddr,
-    pub(crate) advertised: Option<(String, u16)>,
-    pub(crate) seat: Seat,
 }
 
 impl Workers {
@@ -157,21 +147,8 @@ impl Serving {
     }
 
     fn take_in(&self, newcomer: Newcomer, relay: &Arc<Relay>, connections: &mut JoinSet<()>) {
-        let Newcomer { stream, peer, advertised, seat } = newcomer;
-        let connection = TcpStream::from_std(stream).and_then(|stream| {
-            let (shared, traffic) = (Arc::clone(&self.shared), Arc::clone(&self.traffic));
-            Connection::new(stream, peer, advertised, shared, traffic, relay.waker(), seat)
-        });
-        match connection {
-            Ok(connection) => {
-                connections.spawn(connection.run(self.draining.clone()));
-            }
-            Err(failure) => {
-                // The client is gone already.
-                debug!(%peer, %failure, "could not set up a connection");
-                self.load.fetch_sub(1, Ordering::Relaxed);
-            }
-        }
+        let (shared, traffic) = (Arc::clone(&self.shared), Arc::clone(&self.traffic));
+        connections.spawn(arrive(newcomer, shared, traffic, relay.waker(), self.draining.clone()));
     }
 
     /// A connection that panicked took nothing else with it, but somebody must look.

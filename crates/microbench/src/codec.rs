@@ -1,6 +1,7 @@
 //! Frames to ops and replies to frames, for what clients ask most, in the versions that Java's client 4.x speaks.
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use batch::{BatchBuilder, NewRecord};
@@ -49,7 +50,10 @@ pub(crate) fn encode_produce() -> Result<usize> {
     encode(&produce_request()?, 13, |topic| {
         let appended = Appended { base_offset: 123_456, log_append_time_ms: -1, log_start_offset: 0 };
         let partitions = vec![reply::ProducePartition { index: 0, result: Ok(appended) }];
-        Reply::Produce(reply::Produce { topics: vec![reply::ProduceTopic { topic, partitions }] })
+        Reply::Produce(reply::Produce {
+            topics: vec![reply::ProduceTopic { topic, partitions }],
+            throttle: Duration::ZERO,
+        })
     })
 }
 
@@ -71,7 +75,7 @@ pub(crate) fn encode_fetch() -> Result<usize> {
             records: vec![records.clone()],
         };
         let topics = vec![reply::FetchTopic { topic, partitions: (0..PARTITIONS).map(partition).collect() }];
-        Reply::Fetch(reply::Fetch { error: None, session_id: 7, topics })
+        Reply::Fetch(reply::Fetch { error: None, session_id: 7, topics, throttle: Duration::ZERO })
     })
 }
 
@@ -90,7 +94,7 @@ fn encode<R: RequestMessage>(request: &R, version: i16, reply: impl Fn(TopicRef)
     let decoded = decode_request(frame(request, version)).context("decode the request")?;
     let Body::Op(op) = decoded.body else { bail!("the request is for the broker") };
     let (head, topic): (Head, TopicRef) = (decoded.head, topic_of(op));
-    let addresses = Addresses { node_id: 1, host: "localhost".to_owned(), port: 9092 };
+    let addresses = Addresses::alone(1, "localhost", 9092);
     let mut output = BytesMut::new();
     let rounds = measure(
         || vec![(0..AT_ONCE).map(|_| reply(topic.clone())).collect::<Vec<_>>()],

@@ -10,7 +10,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use broker::Broker;
 use bytes::Bytes;
-use coordination::ids::OrgId;
 use coordination::op::{self, Op};
 use coordination::reply::Reply;
 use coordination::settings::{Layer, Settings};
@@ -37,6 +36,8 @@ pub(crate) struct Stage {
     runtime: Runtime,
     broker: Arc<Broker>,
     store: Arc<LocalStore>,
+    /// Who asks.
+    carrier: Carrier,
     // The last to go, with all files in it.
     _directory: TempDir,
 }
@@ -64,7 +65,7 @@ impl Stage {
         let broker =
             drive(&runtime, &store, Broker::start_without_store_threads(Arc::clone(&store), settings))
                 .context("start the broker")?;
-        let stage = Self { runtime, broker, store, _directory: directory };
+        let stage = Self { runtime, broker, store, carrier: carrier(None), _directory: directory };
         stage.drive(stage.broker.groups_loaded());
         stage.create_topic()?;
         Ok(stage)
@@ -82,7 +83,7 @@ impl Stage {
 
     /// Hands over an op on behalf of a client.
     pub(crate) fn call(&self, op: Op) -> Answer {
-        self.broker.call(&carrier(None), op)
+        self.broker.call(&self.carrier, op)
     }
 
     /// Writes and syncs what waits, until nothing does, as the store's writer would.
@@ -99,7 +100,7 @@ impl Stage {
             configs: Vec::new(),
         };
         let op = op::CreateTopics { topics: vec![topic], validate_only: false };
-        match self.drive(self.call(Op::CreateTopics(op)).reply()) {
+        match self.drive(self.call(Op::CreateTopics(op)).reply())? {
             Reply::CreateTopics(made) if made.topics.iter().all(|topic| topic.result.is_ok()) => Ok(()),
             other => bail!("the topic was not made: {other:?}"),
         }
@@ -116,7 +117,7 @@ impl Stage {
         let mut joined = Vec::new();
         let mut leader = None;
         for answer in joins {
-            let Reply::JoinGroup(reply) = self.drive(answer.reply()) else { bail!("a join is answered") };
+            let Reply::JoinGroup(reply) = self.drive(answer.reply())? else { bail!("a join is answered") };
             let generation = match reply.result {
                 Ok(generation) => generation,
                 Err(code) => bail!("a member was not let in: {code:?}"),
@@ -132,7 +133,7 @@ impl Stage {
         }
         let leader = leader.context("a group has a leader")?;
         for member in std::iter::once(&joined[leader]).chain(&joined) {
-            match self.drive(self.call(Op::SyncGroup(sync(member, &joined))).reply()) {
+            match self.drive(self.call(Op::SyncGroup(sync(member, &joined))).reply())? {
                 Reply::SyncGroup(reply) if reply.result.is_ok() => {}
                 other => bail!("a member got no assignment: {other:?}"),
             }
@@ -147,15 +148,9 @@ impl Stage {
 
 /// The reply, if it is there by now. Nobody is woken for it: what a runtime costs is not counted here.
 pub(crate) fn poll(answer: &mut Answer) -> Option<Reply> {
-    match answer {
-        Answer::Now(_) => match std::mem::replace(answer, Answer::Later(Box::pin(std::future::pending()))) {
-            Answer::Now(reply) => Some(reply),
-            Answer::Later(_) => None,
-        },
-        Answer::Later(later) => match later.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())) {
-            Poll::Ready(reply) => Some(reply),
-            Poll::Pending => None,
-        },
+    match answer.poll(&mut TaskContext::from_waker(Waker::noop())) {
+        Poll::Ready(reply) => reply.ok(),
+        Poll::Pending => None,
     }
 }
 
@@ -175,7 +170,9 @@ fn drive<T>(runtime: &Runtime, store: &LocalStore, work: impl Future<Output = T>
 }
 
 fn carrier(client: Option<&str>) -> Carrier {
-    Carrier { org: OrgId::DEFAULT, client_id: client.map(Arc::from), host: IpAddr::V4(Ipv4Addr::LOCALHOST) }
+    let mut carrier = Carrier::new(IpAddr::V4(Ipv4Addr::LOCALHOST), Arc::from("PLAINTEXT"));
+    carrier.calls_itself(client.map(Arc::from));
+    carrier
 }
 
 fn join(group: &str) -> op::JoinGroup {

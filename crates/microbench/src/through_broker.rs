@@ -123,7 +123,7 @@ pub(crate) fn fetch() -> Result<usize> {
         || (0..64).map(|_| fetch_op()).collect(),
         |op| match stage.call(op) {
             Answer::Now(reply) => drop(black_box(reply)),
-            Answer::Later(_) => panic!("a fetch from memory is answered at once"),
+            Answer::Later(_) | Answer::Sent(_) => panic!("a fetch from memory is answered at once"),
         },
     ))
 }

@@ -38,14 +38,34 @@ impl Admin {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::error!(error, "a change of topics or settings could not be stored");
+                tracing::error!(error, "a change of the catalog could not be stored");
                 Err(ErrorCode::KafkaStorageError)
             }
             Err(error) => {
-                tracing::error!(%error, "a change of topics or settings was not carried out");
+                tracing::error!(%error, "a change of the catalog was not carried out");
                 Err(ErrorCode::UnknownServerError)
             }
         }
+    }
+
+    /// As [`Self::change`], on behalf of a client of `org`. Its organisation may have been deleted while it was
+    /// connected, and must not come to have anything again.
+    ///
+    /// # Errors
+    /// As [`Self::change`], and CLUSTER_AUTHORIZATION_FAILED when there is no such organisation.
+    pub(super) async fn change_in<R: Send + 'static>(
+        self: &Arc<Self>,
+        org: OrgId,
+        decide: impl FnOnce(&Catalog, i64) -> Decision<R> + Send + 'static,
+    ) -> Result<R, ErrorCode> {
+        let changed = self.change(move |catalog, now_ms| match catalog.org(org) {
+            Some(_) => {
+                let Decision { records, reply } = decide(catalog, now_ms);
+                Decision { records, reply: Some(reply) }
+            }
+            None => Decision { records: Vec::new(), reply: None },
+        });
+        changed.await?.ok_or(ErrorCode::ClusterAuthorizationFailed)
     }
 
     /// Gives a new data directory its cluster id.
@@ -106,7 +126,23 @@ impl Admin {
                         self.follower.put(spec);
                     }
                 }
-                Record::ProducerIds { .. } | Record::Cluster { .. } | Record::GroupConfigs(_) => {
+                Record::Org(org) => {
+                    self.follower.put_org(org);
+                    self.catalog.write().apply(record);
+                }
+                Record::OrgDeleted(org) => {
+                    self.catalog.write().apply(record);
+                    self.follower.remove_org(*org);
+                }
+                Record::ProducerIds { .. }
+                | Record::Cluster { .. }
+                | Record::GroupConfigs(_)
+                | Record::User(_)
+                | Record::UserDeleted { .. }
+                | Record::Acl { .. }
+                | Record::AclDeleted { .. }
+                | Record::Gateway(_)
+                | Record::DecoySecret { .. } => {
                     self.catalog.write().apply(record);
                 }
             }

@@ -39,9 +39,14 @@ impl Admin {
             (name, keys.into_iter().map(size).collect::<Vec<_>>())
         };
         let topics = keys.into_iter().map(sized).filter(|(_, partitions)| !partitions.is_empty()).collect();
-        let dir = self.store.dir();
-        let path = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()).display().to_string();
-        let (total_bytes, usable_bytes) = space(dir);
+        let (path, (total_bytes, usable_bytes)) = if org == OrgId::DEFAULT {
+            let dir = self.store.dir();
+            let path = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+            (path.display().to_string(), space(dir))
+        } else {
+            // Where the broker keeps its files and how much others have in them is nothing to those who share it.
+            (format!("/{org}"), (-1, -1))
+        };
         let log_dir = LogDir { path, total_bytes, usable_bytes, topics };
         Reply::DescribeLogDirs(reply::DescribeLogDirs { result: Ok(log_dir) }).into()
     }

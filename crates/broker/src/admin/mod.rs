@@ -1,4 +1,4 @@
-//! Topics and settings: the catalog at work.
+//! Topics, organisations, users, rules and settings: the catalog at work.
 //!
 //! [`Admin`] holds the [`Catalog`] and the log of its records, partition 0 of `__kohort`. A change is decided by
 //! the catalog, made durable, applied, told to the [`Follower`], and only then answered. Changes go one at a time;
@@ -10,22 +10,25 @@
 mod change;
 mod cluster_id;
 mod log_dirs;
+mod orgs;
 mod producer_ids;
 mod record_log;
 mod requests;
+mod security;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use coordination::catalog::{Catalog, is_internal};
-use coordination::ids::TopicId;
-use coordination::record::Topic;
+use coordination::ids::{OrgId, TopicId};
+use coordination::record::{Org, Topic};
 use coordination::settings::Settings;
 use parking_lot::{Mutex, RwLock};
 use store::LocalStore;
 use tokio::runtime::Handle;
 
+pub use orgs::Failure;
 pub(crate) use record_log::PARTITION as CATALOG_PARTITION;
 pub use record_log::RecordLogError;
 
@@ -42,6 +45,12 @@ pub trait Follower: Send + Sync + 'static {
 
     /// The topic is gone. What the store holds of it is removed afterwards.
     fn remove(&self, topic: TopicId);
+
+    /// There is this organisation, with these limits. It comes before the organisation's first topic.
+    fn put_org(&self, org: &Org);
+
+    /// The organisation is gone. Its topics went before.
+    fn remove_org(&self, org: OrgId);
 
     /// The broker's settings are these now. Topics whose settings follow from them are told by [`Self::put`].
     fn reconfigure(&self, settings: &Settings);
@@ -93,6 +102,9 @@ impl Admin {
         }
 
         follower.reconfigure(catalog.settings());
+        for org in catalog.orgs() {
+            follower.put_org(org);
+        }
         for topic in catalog.topics() {
             follower.put(spec(&catalog, topic));
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use coordination::access::Operations;
 use coordination::catalog::{Decision, Minted};
 use coordination::error_code::ErrorCode;
 use coordination::ids::OrgId;
@@ -26,7 +27,7 @@ impl Admin {
         Answer::Later(Box::pin(async move {
             let ids = mint_topic_ids(missing);
             let asked = op.clone();
-            let created = admin.change(move |catalog, now_ms| {
+            let created = admin.change_in(org, move |catalog, now_ms| {
                 let records = catalog.handle_auto_create(org, &asked, Minted { now_ms, topic_ids: &ids });
                 Decision { records, reply: () }
             });
@@ -42,7 +43,7 @@ impl Admin {
         Answer::Later(Box::pin(async move {
             let names: Vec<String> = op.topics.iter().map(|topic| topic.name.clone()).collect();
             let ids = mint_topic_ids(names.len());
-            let made = admin.change(move |catalog, now_ms| {
+            let made = admin.change_in(org, move |catalog, now_ms| {
                 catalog.handle_create_topics(org, &op, Minted { now_ms, topic_ids: &ids })
             });
             Reply::CreateTopics(made.await.unwrap_or_else(|code| {
@@ -57,7 +58,7 @@ impl Admin {
         let admin = Arc::clone(self);
         Answer::Later(Box::pin(async move {
             let named = op.clone();
-            let deleted = admin.change(move |catalog, _| catalog.handle_delete_topics(org, &op));
+            let deleted = admin.change_in(org, move |catalog, _| catalog.handle_delete_topics(org, &op));
             Reply::DeleteTopics(deleted.await.unwrap_or_else(|code| {
                 let refused = |topic: &op::TopicRef| {
                     let (name, id) = match topic {
@@ -76,7 +77,7 @@ impl Admin {
         let admin = Arc::clone(self);
         Answer::Later(Box::pin(async move {
             let names: Vec<String> = op.topics.iter().map(|topic| topic.name.clone()).collect();
-            let grown = admin.change(move |catalog, _| catalog.handle_create_partitions(org, &op));
+            let grown = admin.change_in(org, move |catalog, _| catalog.handle_create_partitions(org, &op));
             Reply::CreatePartitions(grown.await.unwrap_or_else(|code| {
                 let refused = |name| (name, Some(stored_nothing(code)));
                 reply::CreatePartitions { topics: names.into_iter().map(refused).collect() }
@@ -89,7 +90,7 @@ impl Admin {
         let admin = Arc::clone(self);
         Answer::Later(Box::pin(async move {
             let resources: Vec<_> = op.resources.iter().map(|(resource, _)| resource.clone()).collect();
-            let altered = admin.change(move |catalog, _| catalog.handle_alter_configs(org, &op));
+            let altered = admin.change_in(org, move |catalog, _| catalog.handle_alter_configs(org, &op));
             Reply::AlterConfigs(altered.await.unwrap_or_else(|code| {
                 let refused = |resource| (resource, Some(stored_nothing(code)));
                 reply::AlterConfigs { resources: resources.into_iter().map(refused).collect() }
@@ -109,7 +110,7 @@ impl Admin {
 
     /// Shows which partitions are on the move: none, there is nowhere to go.
     pub fn list_partition_reassignments(&self) -> Answer {
-        Reply::ListPartitionReassignments(reply::ListPartitionReassignments {}).into()
+        Reply::ListPartitionReassignments(reply::ListPartitionReassignments { error: None }).into()
     }
 
     /// Says which cluster this is.
@@ -125,10 +126,15 @@ impl Admin {
                 Err(Refusal::new(ErrorCode::UnsupportedEndpointType, message))
             }
         };
-        Reply::DescribeCluster(reply::DescribeCluster { result }).into()
+        Reply::DescribeCluster(reply::DescribeCluster { result, operations: Operations::OF_CLUSTER }).into()
     }
 }
 
-fn stored_nothing(code: ErrorCode) -> Refusal {
-    Refusal::new(code, "The change could not be stored; nothing has changed.")
+/// Why a change was not made, for each that asked for a part of it.
+pub(super) fn stored_nothing(code: ErrorCode) -> Refusal {
+    let why = match code {
+        ErrorCode::ClusterAuthorizationFailed => "The organisation does not exist any more.",
+        _ => "The change could not be stored; nothing has changed.",
+    };
+    Refusal::new(code, why)
 }

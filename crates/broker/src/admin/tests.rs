@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use coordination::error_code::ErrorCode;
-use coordination::ids::{OrgId, PartitionKey};
+use coordination::ids::PartitionKey;
 use coordination::op::{self, ConfigChanges, ConfigOperation, ConfigResource, NewTopic, TopicRef};
 use coordination::reply::{ConfigSource, Reply};
 use rail::Answer;
@@ -18,6 +18,7 @@ const ORG: OrgId = OrgId::DEFAULT;
 struct Told {
     topics: Mutex<BTreeMap<TopicId, TopicSpec>>,
     settings: Mutex<Settings>,
+    orgs: Mutex<BTreeMap<OrgId, Org>>,
 }
 
 impl Follower for Told {
@@ -27,6 +28,14 @@ impl Follower for Told {
 
     fn remove(&self, topic: TopicId) {
         self.topics.lock().remove(&topic);
+    }
+
+    fn put_org(&self, org: &Org) {
+        self.orgs.lock().insert(org.id, org.clone());
+    }
+
+    fn remove_org(&self, org: OrgId) {
+        self.orgs.lock().remove(&org);
     }
 
     fn reconfigure(&self, settings: &Settings) {
@@ -64,7 +73,13 @@ impl Stage {
     }
 
     async fn create(&self, name: &str, partitions: i32) -> Result<TopicId, ErrorCode> {
-        match self.admin.create_topics(ORG, creation(name, partitions)).reply().await {
+        match self
+            .admin
+            .create_topics(ORG, creation(name, partitions))
+            .reply()
+            .await
+            .expect("no link is lost")
+        {
             Reply::CreateTopics(mut reply) => match reply.topics.remove(0).result {
                 Ok(made) => Ok(made.id),
                 Err(refusal) => Err(refusal.code),
@@ -75,7 +90,13 @@ impl Stage {
 
     async fn delete(&self, name: &str) -> Option<ErrorCode> {
         let topics = vec![Ok(TopicRef::Name(name.to_owned()))];
-        match self.admin.delete_topics(ORG, op::DeleteTopics { topics }).reply().await {
+        match self
+            .admin
+            .delete_topics(ORG, op::DeleteTopics { topics })
+            .reply()
+            .await
+            .expect("no link is lost")
+        {
             Reply::DeleteTopics(mut reply) => reply.topics.remove(0).error.map(|refusal| refusal.code),
             other => panic!("{other:?}"),
         }
@@ -83,7 +104,7 @@ impl Stage {
 
     async fn producer_id(&self) -> Result<i64, ErrorCode> {
         let op = op::InitProducerId { transactional_id: None, producer_id: -1, producer_epoch: -1 };
-        match self.admin.init_producer_id(&op).reply().await {
+        match self.admin.init_producer_id(&op).reply().await.expect("no link is lost") {
             Reply::InitProducerId(reply) => reply.result.map(|(id, epoch)| {
                 assert_eq!(epoch, 0);
                 id
@@ -97,7 +118,7 @@ impl Stage {
         let change = (setting.to_owned(), Ok(ConfigOperation::Set), Some(value.to_owned()));
         let resources = vec![(resource, ConfigChanges::Incremental(vec![change]))];
         let op = op::AlterConfigs { resources, validate_only: false };
-        match self.admin.alter_configs(ORG, op).reply().await {
+        match self.admin.alter_configs(ORG, op).reply().await.expect("no link is lost") {
             Reply::AlterConfigs(mut reply) => reply.resources.remove(0).1.map(|refusal| refusal.code),
             other => panic!("{other:?}"),
         }
@@ -148,7 +169,12 @@ async fn the_cluster_id_is_minted_once() {
     let id = stage.admin.look(|catalog| catalog.cluster_id().map(str::to_owned)).expect("an id");
     assert_eq!(id.len(), 22);
     let again = stage.after_power_loss().await;
-    let answer = again.admin.describe_cluster(&op::DescribeCluster { endpoint_type: 1 }).reply().await;
+    let answer = again
+        .admin
+        .describe_cluster(&op::DescribeCluster { endpoint_type: 1 })
+        .reply()
+        .await
+        .expect("no link is lost");
     assert!(matches!(answer, Reply::DescribeCluster(reply) if reply.result == Ok(id)));
 }
 
@@ -159,7 +185,12 @@ async fn the_follower_learns_of_every_change() {
     let told = |look: &dyn Fn(&TopicSpec)| look(stage.told.topics.lock().get(&id).expect("told of a"));
     told(&|spec| assert_eq!((spec.partitions, spec.config.retention_ms), (1, Some(5))));
     let topics = vec![op::MorePartitions { name: "a".to_owned(), count: 4, assignments: None }];
-    stage.admin.create_partitions(ORG, op::CreatePartitions { topics, validate_only: false }).reply().await;
+    stage
+        .admin
+        .create_partitions(ORG, op::CreatePartitions { topics, validate_only: false })
+        .reply()
+        .await
+        .expect("no link is lost");
     told(&|spec| assert_eq!(spec.partitions, 4));
     assert_eq!(stage.set(4, "", "log.segment.bytes", "2000000").await, None);
     told(&|spec| assert_eq!(spec.config.segment_bytes, 2_000_000));
@@ -174,7 +205,11 @@ async fn a_topic_that_is_asked_for_is_there_at_once() {
         topics: Some(vec![TopicRef::Name("new".to_owned()), TopicRef::Name("not legal".to_owned())]),
         allow_auto_topic_creation: true,
     };
-    let Reply::Metadata(reply) = stage.admin.metadata(ORG, asked.clone()).reply().await else { panic!() };
+    let Reply::Metadata(reply) =
+        stage.admin.metadata(ORG, asked.clone()).reply().await.expect("no link is lost")
+    else {
+        panic!()
+    };
     let errors: Vec<_> = reply.topics.iter().map(|topic| topic.error).collect();
     assert_eq!(errors, [None, Some(ErrorCode::InvalidTopic)]);
     assert_eq!(stage.names(), ["new"]);
@@ -297,7 +332,12 @@ async fn log_dirs_show_the_partitions_asked_for() {
     ] {
         let topics =
             asked.map(|asked| asked.into_iter().map(|(name, list)| (name.to_owned(), list)).collect());
-        let answer = stage.admin.describe_log_dirs(ORG, &op::DescribeLogDirs { topics }).reply().await;
+        let answer = stage
+            .admin
+            .describe_log_dirs(ORG, &op::DescribeLogDirs { topics })
+            .reply()
+            .await
+            .expect("no link is lost");
         let Reply::DescribeLogDirs(reply) = answer else { panic!() };
         let dir = reply.result.expect("it can be read");
         let topics: Vec<(&str, Vec<i32>)> = dir
@@ -316,7 +356,9 @@ async fn settings_are_shown_with_where_they_come_from() {
     let resource = ConfigResource { resource_type: 2, name: "a".to_owned() };
     let resources = vec![(resource, Some(vec!["retention.ms".to_owned()]))];
     let op = op::DescribeConfigs { resources, include_synonyms: false, include_documentation: true };
-    let Reply::DescribeConfigs(mut reply) = stage.admin.describe_configs(ORG, &op).reply().await else {
+    let Reply::DescribeConfigs(mut reply) =
+        stage.admin.describe_configs(ORG, &op).reply().await.expect("no link is lost")
+    else {
         panic!()
     };
     let entry = reply.resources.remove(0).1.expect("a has settings").remove(0);

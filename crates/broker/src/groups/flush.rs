@@ -78,8 +78,8 @@ impl Landing {
         let shard = &self.shard;
         if let Err(error) = outcome
             && !self.failed.swap(true, Ordering::AcqRel)
-            // The broker has ended; nobody waits for what came after.
-            && !matches!(error, AppendError::Closed)
+            // The broker has ended, or the organisation is gone; nobody waits for what came after.
+            && !matches!(error, AppendError::Closed | AppendError::Removed)
         {
             let error = &error as &dyn std::error::Error;
             tracing::error!(org = %shard.org, partition = shard.partition, error, "store group records; they are read back");

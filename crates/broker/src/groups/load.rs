@@ -6,11 +6,14 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use batch::{BatchError, Batches, RecordCursor};
-use coordination::group::{Decoded, GroupLog, GroupRecord, GroupRecordError, Shard, group_partition};
+use coordination::group::{
+    Decoded, Effects, GroupLog, GroupRecord, GroupRecordError, Shard, group_partition,
+};
 use coordination::ids::{GroupId, OrgId, TopicId};
 use parking_lot::Mutex;
 use store::{PartitionLog, ReadError};
 
+use super::gathering::{Gathering, Split};
 use super::shard::GroupShard;
 use super::{Groups, Shared};
 use crate::topics::Topics;
@@ -80,6 +83,19 @@ pub(crate) fn load_all(groups: &Arc<Groups>, shards: Vec<Arc<GroupShard>>) {
             ms = took.as_secs_f64() * 1000.0,
             "groups are loaded"
         );
+    });
+}
+
+/// Forgets, in the background, the groups of organisations that are gone.
+pub(crate) fn forget_strangers(groups: &Arc<Groups>) {
+    let shared = Arc::clone(&groups.shared);
+    let groups = Arc::clone(groups);
+    shared.spawn_blocking(move || {
+        // What cannot be read now is left to the next start.
+        if let Err(error) = read_kohort(&groups) {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "groups of an organisation that is gone could not be looked for");
+        }
     });
 }
 
@@ -190,6 +206,11 @@ fn try_to_load(shard: &Arc<GroupShard>, topics: &Topics, own: Vec<GroupRecord>) 
 /// Says which shards could not be loaded, and tries again where that may help. The others are left as what cannot be
 /// loaded.
 fn not_loaded(shards: &[Arc<GroupShard>], error: &LoadError) {
+    // The log of an organisation that was deleted meanwhile went while it was read; nobody misses it.
+    let shards: Vec<_> = shards.iter().filter(|shard| !shard.is_closed()).collect();
+    if shards.is_empty() {
+        return;
+    }
     let may_pass = error.may_pass();
     if !matches!(error, LoadError::Ended) {
         let error = error as &dyn std::error::Error;
@@ -230,18 +251,44 @@ fn read_kohort(groups: &Groups) -> Result<KohortRecords, LoadError> {
     // An identity is written anew with every generation, so that compaction leaves it behind the events of its group.
     let mut places = HashMap::new();
     let mut records = KohortRecords::default();
+    // Groups of organisations that are gone.
+    let mut gone = BTreeSet::new();
+    let mut strangers = Effects::default();
     for (id, identity) in identities {
-        let Some(partitions) = groups.partitions(identity.org) else { continue };
+        let Some(partitions) = groups.partitions(identity.org) else {
+            strangers.records.push(GroupRecord::IdentityDeleted(id));
+            gone.insert(id);
+            continue;
+        };
         let place = (identity.org, group_partition(&identity.name, partitions));
         places.insert(id, place);
         records.0.entry(place).or_default().push(GroupRecord::Identity(identity));
     }
-    for ((id, _), event) in events {
-        if let Some(place) = places.get(&id) {
-            records.0.entry(*place).or_default().push(event);
+    for ((id, slot), event) in events {
+        match places.get(&id) {
+            Some(place) => records.0.entry(*place).or_default().push(event),
+            None if gone.contains(&id) => {
+                strangers.records.push(GroupRecord::Event { id, slot, event: None });
+            }
+            None => {}
         }
     }
+    if !strangers.records.is_empty() {
+        forget(groups, strangers);
+    }
     Ok(records)
+}
+
+/// Takes what belongs to nobody out of the log. If that fails it is tried again at the next start.
+fn forget(groups: &Groups, mut strangers: Effects) {
+    let mut gathering = Gathering::default();
+    let now = groups.shared.clock.now();
+    let batches =
+        gathering.push(&mut strangers, now.wall_ms, Split::Anywhere).and_then(|()| gathering.take().close());
+    let Ok((batches, _)) = batches else { return };
+    for (batch, records) in batches {
+        groups.shared.own_log.append_then(&batch, records, |_| ());
+    }
 }
 
 /// Gives every record of a log that can be understood to `apply`, in order. Blocks.

@@ -13,9 +13,11 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use coordination::group::{Cause, GroupRecord, Usage};
+use coordination::ids::OrgId;
 use coordination::reply::GroupState;
 
 use super::Groups;
+use super::spans::rebalance_ended;
 
 /// The counters of all shards.
 #[derive(Debug)]
@@ -97,11 +99,12 @@ impl Metrics {
         self.committed_offsets.inc_by(offsets as u64);
     }
 
-    /// Counts what records tell of.
-    pub(crate) fn emitted(&self, records: &[GroupRecord]) {
+    /// Counts what the records of a step tell of.
+    pub(crate) fn emitted(&self, org: OrgId, records: &[GroupRecord]) {
         for record in records {
             if let GroupRecord::Event { event: Some(event), .. } = record {
                 self.rebalances.get_or_create(&CauseLabel { cause: cause(&event.cause) }).inc();
+                rebalance_ended(org, event, records);
             }
         }
     }

@@ -15,6 +15,8 @@ mod own_log;
 mod refusals;
 mod requests;
 mod shard;
+mod spans;
+mod step;
 mod telling;
 mod timer;
 mod waiting;
@@ -31,7 +33,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use coordination::error_code::ErrorCode;
-use coordination::group::{Event, GroupSettings, Identity, Room, Ticket, group_partition};
+use coordination::group::{Event, GroupSettings, Identity, Room, Shard, Ticket, group_partition};
 use coordination::ids::{OrgId, TopicId};
 use coordination::reply::GroupState;
 use coordination::settings::Settings;
@@ -43,7 +45,8 @@ use gathering::Split;
 use load::ReadingBack;
 use metrics::{Metrics, TotalUsage};
 use own_log::OwnLog;
-use shard::{GroupShard, NotReady, Stepped};
+use shard::GroupShard;
+use step::{NotReady, Stepped};
 use timer::Timer;
 use waiting::Dropped;
 
@@ -125,7 +128,11 @@ impl Shared {
     fn room(&self) -> Room {
         let max = self.settings.read().room;
         let used = self.usage.now();
-        Room { groups: max.groups.saturating_sub(used.groups), bytes: max.bytes.saturating_sub(used.bytes) }
+        Room {
+            groups: max.groups.saturating_sub(used.groups),
+            members: max.members,
+            bytes: max.bytes.saturating_sub(used.bytes),
+        }
     }
 
     fn has_ended(&self) -> bool {
@@ -192,14 +199,32 @@ impl Groups {
             .zip(&topic.partitions)
             .map(|(number, partition)| {
                 let log = Arc::clone(partition.log());
-                Arc::new(GroupShard::new(topic.org, number, log, Arc::clone(&self.shared)))
+                let share = Arc::clone(&topic.share);
+                Arc::new(GroupShard::new(topic.org, number, log, share, Arc::clone(&self.shared)))
             })
             .collect();
         orgs.insert(topic.org, Arc::clone(&shards));
         drop(orgs);
-        if self.is_loading.load(Ordering::Acquire) {
+        if !self.is_loading.load(Ordering::Acquire) {
+            return;
+        }
+        if shards.iter().all(|shard| shard.log.end_offset() == 0) {
+            // The organisation is new, and there is nothing to read.
+            for shard in shards.iter() {
+                shard.go_live(Shard::new(topic.org, self.shared.settings()));
+            }
+        } else {
             load::load_all(self, shards.to_vec());
         }
+    }
+
+    /// The organisation is gone, and so are its groups. What they wrote beside Kafka's formats goes in the background.
+    pub(crate) fn abandon(self: &Arc<Self>, org: OrgId) {
+        let Some(shards) = self.orgs.write().remove(&org) else { return };
+        for shard in shards.iter() {
+            shard.close();
+        }
+        load::forget_strangers(self);
     }
 
     /// Begins to load all groups in the background, and to look after their deadlines.
@@ -324,7 +349,7 @@ impl Groups {
 fn configured(settings: &Settings) -> Configured {
     Configured {
         machine: settings.group_settings(),
-        room: Room { groups: settings.groups_max(), bytes: settings.groups_max_bytes() },
+        room: Room { groups: settings.groups_max(), members: usize::MAX, bytes: settings.groups_max_bytes() },
         expiry_interval: settings.offsets_retention_check_interval().max(EXPIRY_INTERVAL_MIN),
     }
 }

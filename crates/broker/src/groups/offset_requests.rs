@@ -13,7 +13,7 @@ use super::Groups;
 use super::gathering::Split;
 use super::refusals::{fetch_refused, named, refuse_fetched};
 use super::requests::{all_gated, bad_id, gated, mint_group};
-use super::shard::Stepped;
+use super::step::Stepped;
 use super::telling::Telling;
 use super::waiting::Durable;
 use crate::topics::Topic;
@@ -73,7 +73,7 @@ impl Groups {
         let Some(shard) = self.shard(org, commit.group) else {
             return Some((Err(ErrorCode::NotCoordinator), None));
         };
-        let room = self.shared.room();
+        let room = shard.share.within(self.shared.room());
         let committed = shard.step(Split::Never, |step| {
             // A topic is marked before the shard is told to forget it. So either the shard hears of it after this
             // commit, or the mark is there.
@@ -90,8 +90,11 @@ impl Groups {
         match committed {
             Ok(Stepped { value, until }) => {
                 let value = value?;
-                if let Ok(refused) = &value {
-                    self.shared.metrics.committed(commit.offsets.len().saturating_sub(refused.len()));
+                match &value {
+                    Ok(refused) => {
+                        self.shared.metrics.committed(commit.offsets.len().saturating_sub(refused.len()));
+                    }
+                    Err(code) => self.tell_limit(&shard.share, *code, room),
                 }
                 Some((value, until))
             }

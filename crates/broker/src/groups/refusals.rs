@@ -1,5 +1,6 @@
 //! Replies turned into refusals: the shard was dropped before what they say was durable.
 
+use coordination::access::Operations;
 use coordination::error_code::ErrorCode;
 use coordination::reply::{self, Reply};
 use coordination::{op, reply::FetchedOffset};
@@ -53,6 +54,7 @@ pub(crate) fn describe_refused(group: String, code: ErrorCode) -> reply::Describ
         protocol_type: String::new(),
         protocol: String::new(),
         members: Vec::new(),
+        operations: Operations::OF_GROUP,
     }
 }
 

@@ -5,12 +5,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use ulid::Ulid;
 
 use coordination::error_code::ErrorCode;
-use coordination::group::{Caller, KAFKA_TEXT_MAX, Minted, Ticket};
+use coordination::group::{Caller, KAFKA_TEXT_MAX, Minted, Room, Ticket};
 use coordination::ids::{GroupId, OrgId};
 use coordination::op;
 use coordination::reply::{self, Reply};
@@ -19,9 +20,11 @@ use rail::{Answer, Carrier};
 use super::Groups;
 use super::gathering::Split;
 use super::refusals::{describe_refused, not_coordinator};
-use super::shard::{GroupShard, NotReady, Step, Stepped};
+use super::shard::GroupShard;
+use super::step::{NotReady, Step, Stepped};
 use super::telling::Telling;
 use super::waiting::{Durable, Gated};
+use crate::share::{Limit, Share};
 
 impl Groups {
     /// A member joins, or joins again.
@@ -32,7 +35,7 @@ impl Groups {
         if let Some(code) = bad_id(&op.group).or_else(|| self.bad_session(op.session_timeout_ms)) {
             return refused(op.member_id, code);
         }
-        let Some(shard) = self.shard(carrier.org, &op.group) else {
+        let Some(shard) = self.shard(carrier.org(), &op.group) else {
             return refused(op.member_id, ErrorCode::NotCoordinator);
         };
         let member_id = op.member_id.clone();
@@ -40,13 +43,16 @@ impl Groups {
             member_id: op.member_id.clone(),
             result: Err(ErrorCode::NotCoordinator),
         });
-        let host = format!("/{}", carrier.host);
-        let room = self.shared.room();
+        let host = format!("/{}", carrier.host());
+        let room = shard.share.within(self.shared.room());
         let answer = self.park(&shard, refusal, |step, ticket| {
-            let caller = Caller { client_id: carrier.client_id.as_deref().unwrap_or_default(), host: &host };
+            let caller = Caller { client_id: carrier.client_id().map_or("", |id| id), host: &host };
             let minted = Minted { member: rand::random(), group: mint_group(step.now.wall_ms) };
             step.machine.handle_join(step.now, ticket, &op, caller, minted, room, step.effects);
         });
+        if let Ok(Answer::Now(Reply::JoinGroup(reply::JoinGroup { result: Err(code), .. }))) = &answer {
+            self.tell_limit(&shard.share, *code, room);
+        }
         answer.unwrap_or_else(|code| refused(member_id, code))
     }
 
@@ -59,7 +65,7 @@ impl Groups {
         if let Some(code) = bad_id(&op.group) {
             return refused(code).into();
         }
-        let Some(shard) = self.shard(carrier.org, &op.group) else {
+        let Some(shard) = self.shard(carrier.org(), &op.group) else {
             return refused(ErrorCode::NotCoordinator).into();
         };
         let room = self.shared.room();
@@ -74,7 +80,7 @@ impl Groups {
         let error = bad_id(&op.group).or_else(|| {
             // Nothing is cloned and nothing waits: this is what clients ask most.
             let orgs = self.orgs.read();
-            match Self::shard_in(&orgs, carrier.org, &op.group) {
+            match Self::shard_in(&orgs, carrier.org(), &op.group) {
                 Some(shard) => shard.heartbeat(op),
                 None => Some(ErrorCode::NotCoordinator),
             }
@@ -88,12 +94,12 @@ impl Groups {
         if let Some(code) = bad_id(&op.group) {
             return refused(code);
         }
-        let Some(shard) = self.shard(carrier.org, &op.group) else {
+        let Some(shard) = self.shard(carrier.org(), &op.group) else {
             return refused(ErrorCode::NotCoordinator);
         };
-        let host = format!("/{}", carrier.host);
+        let host = format!("/{}", carrier.host());
         let left = shard.step(Split::Anywhere, |step| {
-            let caller = Caller { client_id: carrier.client_id.as_deref().unwrap_or_default(), host: &host };
+            let caller = Caller { client_id: carrier.client_id().map_or("", |id| id), host: &host };
             step.machine.handle_leave(step.now, op, caller, step.effects)
         });
         match left {
@@ -227,11 +233,21 @@ impl Groups {
         })
     }
 
+    /// Logs which limit of the organisation is met, if that is why a request was refused.
+    pub(super) fn tell_limit(&self, share: &Share, code: ErrorCode, room: Room) {
+        let limit = match code {
+            ErrorCode::PolicyViolation if room.groups == 0 => Limit::Groups,
+            ErrorCode::GroupMaxSizeReached if room.members == 0 => Limit::Members,
+            _ => return,
+        };
+        share.tell(Duration::from_millis(self.shared.clock.at().as_millis()), limit);
+    }
+
     /// Whether Kafka refuses the session timeout before it looks for the group.
     fn bad_session(&self, session_timeout_ms: i32) -> Option<ErrorCode> {
         let settings = self.shared.settings.read();
         let machine = &settings.machine;
-        let asked = std::time::Duration::from_millis(u64::try_from(session_timeout_ms).unwrap_or(0));
+        let asked = Duration::from_millis(u64::try_from(session_timeout_ms).unwrap_or(0));
         let bounds = machine.session_timeout_min..=machine.session_timeout_max;
         (session_timeout_ms < 0 || !bounds.contains(&asked)).then_some(ErrorCode::InvalidSessionTimeout)
     }

@@ -22,7 +22,9 @@ use store::PartitionLog;
 use super::Shared;
 use super::flush::Flush;
 use super::gathering::{Gathering, Split};
+use super::step::{DeletedTopic, NotReady, Parked, Step, Stepped};
 use super::waiting::{Durable, Progress};
+use crate::share::Share;
 
 /// All groups of one partition of an organisation's `__consumer_offsets`.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub(crate) struct GroupShard {
     /// The partition's number.
     pub(crate) partition: u32,
     pub(crate) log: Arc<PartitionLog>,
+    /// What the organisation may have.
+    pub(crate) share: Arc<Share>,
     pub(crate) shared: Arc<Shared>,
     /// Held for one step of the machine, never while anything is waited for.
     state: Mutex<State>,
@@ -54,15 +58,8 @@ enum State {
     Live(Box<Live>),
     /// The log holds what cannot be understood; going on without it would lose it.
     Unreadable,
-}
-
-/// A topic that groups have to forget.
-#[derive(Clone, Debug)]
-struct DeletedTopic {
-    name: Arc<str>,
-    id: TopicId,
-    /// The flush that tells of it, once there is one.
-    flush: Option<u64>,
+    /// The organisation is gone.
+    Closed,
 }
 
 /// A machine with what it has promised.
@@ -87,14 +84,6 @@ pub(crate) struct Live {
     usage: Usage,
 }
 
-/// A request that the machine has not answered.
-#[derive(Debug)]
-struct Parked {
-    sender: oneshot::Sender<Reply>,
-    /// What is answered when the shard is dropped, or the broker ends.
-    refusal: Reply,
-}
-
 #[derive(Debug)]
 struct Held {
     flush: u64,
@@ -103,55 +92,19 @@ struct Held {
     refusal: Reply,
 }
 
-/// Why a shard could not be asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NotReady {
-    /// It is being read back.
-    Loading,
-    /// It cannot be read back, or was just dropped.
-    Gone,
-}
-
-impl NotReady {
-    /// What clients are told.
-    pub(crate) fn code(self) -> ErrorCode {
-        match self {
-            Self::Loading => ErrorCode::CoordinatorLoadInProgress,
-            Self::Gone => ErrorCode::NotCoordinator,
-        }
-    }
-}
-
-/// What came of a step, and what to wait for before anybody hears of it.
-#[derive(Debug)]
-pub(crate) struct Stepped<T> {
-    pub(crate) value: T,
-    /// `None` when all that the shard knows is durable.
-    pub(crate) until: Option<Durable>,
-}
-
-/// What a step has to work with.
-pub(crate) struct Step<'a> {
-    pub(crate) machine: &'a mut Shard,
-    pub(crate) now: Now,
-    pub(crate) effects: &'a mut Effects,
-    parked: &'a mut HashMap<u64, Parked>,
-    deleted: &'a mut Vec<DeletedTopic>,
-}
-
-impl Step<'_> {
-    /// Parks a request under `ticket`: the machine answers it now or later.
-    pub(crate) fn park(&mut self, ticket: Ticket, sender: oneshot::Sender<Reply>, refusal: Reply) {
-        self.parked.insert(ticket.0, Parked { sender, refusal });
-    }
-}
-
 impl GroupShard {
-    pub(crate) fn new(org: OrgId, partition: u32, log: Arc<PartitionLog>, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(
+        org: OrgId,
+        partition: u32,
+        log: Arc<PartitionLog>,
+        share: Arc<Share>,
+        shared: Arc<Shared>,
+    ) -> Self {
         Self {
             org,
             partition,
             log,
+            share,
             shared,
             state: Mutex::new(State::Loading { deleted: Vec::new() }),
             due: AtomicU64::new(NEVER),
@@ -179,7 +132,7 @@ impl GroupShard {
             }
             // As Kafka: whoever is a member will be found to be one, and must not be sent away meanwhile.
             State::Loading { .. } => None,
-            State::Unreadable => Some(ErrorCode::NotCoordinator),
+            State::Unreadable | State::Closed => Some(ErrorCode::NotCoordinator),
         }
     }
 
@@ -194,7 +147,7 @@ impl GroupShard {
         let live = match &mut *state {
             State::Live(live) => live,
             State::Loading { .. } => return Err(NotReady::Loading),
-            State::Unreadable => return Err(NotReady::Gone),
+            State::Unreadable | State::Closed => return Err(NotReady::Gone),
         };
         let Live { machine, effects, parked, deleted, .. } = &mut **live;
         let mut step = Step { machine, now, effects, parked, deleted };
@@ -228,7 +181,7 @@ impl GroupShard {
                 Ok(Stepped { value, until })
             }
             State::Loading { .. } => Err(NotReady::Loading),
-            State::Unreadable => Err(NotReady::Gone),
+            State::Unreadable | State::Closed => Err(NotReady::Gone),
         }
     }
 
@@ -307,6 +260,19 @@ impl GroupShard {
         }
     }
 
+    /// Ends for good, with all its groups: the organisation is gone.
+    pub(crate) fn close(&self) {
+        let mut state = self.state.lock();
+        if let State::Live(live) = std::mem::replace(&mut *state, State::Closed) {
+            drop(self.send_away(*live));
+        }
+    }
+
+    /// Whether it has ended for good, so that there is nothing to read back.
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(&*self.state.lock(), State::Closed)
+    }
+
     /// Whether nothing is on its way to the disk, so that the log can be read back.
     pub(crate) fn is_quiet(&self) -> bool {
         self.outstanding.load(Ordering::Acquire) == 0
@@ -354,7 +320,7 @@ impl GroupShard {
         split: Split,
     ) -> Result<Option<Flush>, batch::BatchError> {
         if !live.effects.records.is_empty() {
-            self.shared.metrics.emitted(&live.effects.records);
+            self.shared.metrics.emitted(self.org, &live.effects.records);
             live.gathering.push(&mut live.effects, now.wall_ms, split)?;
             live.last_flush = live.flushing.unwrap_or(live.progress.durable()) + 1;
         }
@@ -368,6 +334,7 @@ impl GroupShard {
         let usage = live.machine.usage();
         if usage != live.usage {
             self.shared.usage.replace(live.usage, usage);
+            self.share.replace(live.usage, usage);
             live.usage = usage;
         }
         if !live.effects.replies.is_empty() {
@@ -451,7 +418,7 @@ impl GroupShard {
                 live.resting = false;
                 self.next_flush(live)
             }
-            State::Loading { .. } | State::Unreadable => None,
+            State::Loading { .. } | State::Unreadable | State::Closed => None,
         };
         if let Some(flush) = flush {
             flush.write();
@@ -471,10 +438,17 @@ impl GroupShard {
         };
         self.count_failure();
         self.shared.metrics.read_back();
-        self.due.store(NEVER, Ordering::SeqCst);
-        let Live { machine, progress, parked, held, deleted, usage, .. } = *live;
+        let (machine, deleted) = self.send_away(*live);
         *state = State::Loading { deleted };
+        super::load::read_back(Arc::clone(self), Some(machine));
+    }
+
+    /// Ends a machine; who waits for it is refused.
+    fn send_away(&self, live: Live) -> (Shard, Vec<DeletedTopic>) {
+        self.due.store(NEVER, Ordering::SeqCst);
+        let Live { machine, progress, parked, held, deleted, usage, .. } = live;
         self.shared.usage.replace(usage, Usage::default());
+        self.share.replace(usage, Usage::default());
         let woken = progress.fail();
         for (_, Parked { sender, refusal }) in parked {
             let _ = sender.send(refusal);
@@ -483,7 +457,7 @@ impl GroupShard {
             let _ = sender.send(refusal);
         }
         woken.wake();
-        super::load::read_back(Arc::clone(self), Some(machine));
+        (machine, deleted)
     }
 
     fn set_due(&self, deadline: Option<Timestamp>) {

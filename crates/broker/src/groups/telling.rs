@@ -65,6 +65,8 @@ impl Telling {
 
 #[cfg(test)]
 mod tests {
+    use coordination::access::Operations;
+
     use super::*;
 
     fn told(group: &DescribedGroup, times: usize) -> usize {
@@ -74,7 +76,15 @@ mod tests {
 
     fn group(state: GroupState, protocol_type: String) -> DescribedGroup {
         let (group, protocol) = ("g".to_owned(), String::new());
-        DescribedGroup { group, error: None, state, protocol_type, protocol, members: Vec::new() }
+        DescribedGroup {
+            group,
+            error: None,
+            state,
+            protocol_type,
+            protocol,
+            members: Vec::new(),
+            operations: Operations::OF_GROUP,
+        }
     }
 
     #[test]

@@ -90,7 +90,9 @@ impl Stage {
     }
 
     fn carrier(&self) -> Carrier {
-        Carrier { org: ORG, client_id: Some("tester".into()), host: IpAddr::V4(Ipv4Addr::LOCALHOST) }
+        let mut carrier = Carrier::new(IpAddr::V4(Ipv4Addr::LOCALHOST), "PLAINTEXT".into());
+        carrier.calls_itself(Some("tester".into()));
+        carrier
     }
 
     fn join(&self, group: &str, member: &str) -> Answer {
@@ -151,7 +153,7 @@ impl Stage {
 
     async fn list(&self) -> reply::ListGroups {
         let op = op::ListGroups { states: Vec::new(), types: Vec::new() };
-        match self.groups.list(ORG, &op).reply().await {
+        match self.groups.list(ORG, &op).reply().await.expect("no link is lost") {
             Reply::ListGroups(reply) => reply,
             other => panic!("{other:?}"),
         }
@@ -225,7 +227,7 @@ fn join_op(group: &str, member: &str) -> op::JoinGroup {
 /// Whether the answer has to wait; asked twice, as a connection that is woken for something else does.
 async fn waits(answer: &mut Answer) -> bool {
     match answer {
-        Answer::Now(_) => false,
+        Answer::Now(_) | Answer::Sent(_) => false,
         Answer::Later(later) => {
             poll_fn(|context| {
                 let first = later.as_mut().poll(context).is_pending();
@@ -237,28 +239,28 @@ async fn waits(answer: &mut Answer) -> bool {
 }
 
 async fn commit_error(answer: Answer) -> Option<ErrorCode> {
-    match answer.reply().await {
+    match answer.reply().await.expect("no link is lost") {
         Reply::OffsetCommit(reply) => reply.topics[0].partitions[0].1,
         other => panic!("{other:?}"),
     }
 }
 
 async fn fetched(answer: Answer) -> (Option<ErrorCode>, i64) {
-    match answer.reply().await {
+    match answer.reply().await.expect("no link is lost") {
         Reply::OffsetFetch(reply) => (reply.groups[0].error, reply.groups[0].topics[0].partitions[0].offset),
         other => panic!("{other:?}"),
     }
 }
 
 async fn joined(answer: Answer) -> reply::JoinGroup {
-    match answer.reply().await {
+    match answer.reply().await.expect("no link is lost") {
         Reply::JoinGroup(reply) => reply,
         other => panic!("{other:?}"),
     }
 }
 
 async fn synced(answer: Answer) -> Result<Bytes, ErrorCode> {
-    match answer.reply().await {
+    match answer.reply().await.expect("no link is lost") {
         Reply::SyncGroup(reply) => reply.result.map(|synced| synced.assignment),
         other => panic!("{other:?}"),
     }
@@ -376,24 +378,31 @@ async fn while_groups_are_loaded_everybody_is_told_so_but_those_who_heartbeat() 
     assert_eq!(synced(stage.sync("billing", "me", 1)).await, Err(loading));
     assert_eq!(stage.heartbeat("billing", "me", 1), None);
     let leave = op::LeaveGroup { group: "billing".to_owned(), members: Vec::new() };
-    let Reply::LeaveGroup(left) = stage.groups.leave(&stage.carrier(), &leave).reply().await else {
+    let Reply::LeaveGroup(left) =
+        stage.groups.leave(&stage.carrier(), &leave).reply().await.expect("no link is lost")
+    else {
         panic!("it is answered as one")
     };
     assert_eq!(left.result, Err(loading));
     assert_eq!(commit_error(stage.commit("billing", 1)).await, Some(loading));
     assert_eq!(fetched(stage.fetch("billing")).await, (Some(loading), -1));
     assert_eq!(stage.list().await.result, Err(loading));
-    let Reply::DescribeGroups(described) = stage.describe("billing").reply().await else {
+    let Reply::DescribeGroups(described) = stage.describe("billing").reply().await.expect("no link is lost")
+    else {
         panic!("it is answered as one")
     };
     assert_eq!(described.groups[0].error, Some(loading));
     let delete = op::DeleteGroups { groups: vec!["billing".to_owned()] };
-    let Reply::DeleteGroups(deleted) = stage.groups.delete(ORG, delete).reply().await else {
+    let Reply::DeleteGroups(deleted) =
+        stage.groups.delete(ORG, delete).reply().await.expect("no link is lost")
+    else {
         panic!("it is answered as one")
     };
     assert_eq!(deleted.groups[0].1, Some(loading));
     let forget = op::OffsetDelete { group: "billing".to_owned(), topics: Vec::new() };
-    let Reply::OffsetDelete(forgotten) = stage.groups.delete_offsets(ORG, forget).reply().await else {
+    let Reply::OffsetDelete(forgotten) =
+        stage.groups.delete_offsets(ORG, forget).reply().await.expect("no link is lost")
+    else {
         panic!("it is answered as one")
     };
     assert_eq!(forgotten.result, Err(loading));
@@ -515,11 +524,14 @@ async fn groups_of_another_partition_do_not_wait() {
 #[tokio::test]
 async fn groups_of_an_organisation_that_has_none_here_are_elsewhere() {
     let stage = Stage::loaded().await;
-    let carrier = Carrier { org: OrgId::from_u128(7), ..stage.carrier() };
+    let mut carrier = stage.carrier();
+    carrier.belongs_to(OrgId::from_u128(7), "User:tester".into());
     let join = joined(stage.groups.join(&carrier, join_op("billing", "me"))).await;
     assert_eq!((join.member_id.as_str(), join.result), ("me", Err(ErrorCode::NotCoordinator)));
     let op = op::DescribeGroups { groups: vec!["billing".to_owned()] };
-    let Reply::DescribeGroups(described) = stage.groups.describe(carrier.org, op).reply().await else {
+    let Reply::DescribeGroups(described) =
+        stage.groups.describe(carrier.org(), op).reply().await.expect("no link is lost")
+    else {
         panic!("it is answered as one")
     };
     assert_eq!(described.groups[0].error, Some(ErrorCode::NotCoordinator));

@@ -62,7 +62,10 @@ async fn batches_queued_behind_one_that_fails_fail_with_it() {
     let answers: Vec<_> =
         (0..5).map(|sequence| world.send("orders", 0, from_producer(1, 7, 0, sequence))).collect();
     for answer in answers {
-        assert_eq!(produced(answer.reply().await).unwrap_err().refusal.code, ErrorCode::KafkaStorageError);
+        assert_eq!(
+            produced(answer.reply().await.unwrap()).unwrap_err().refusal.code,
+            ErrorCode::KafkaStorageError
+        );
     }
     world.disk.heal();
     for sequence in 0..5 {

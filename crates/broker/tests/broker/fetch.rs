@@ -225,7 +225,7 @@ async fn a_broker_that_ends_keeps_no_fetch_waiting() {
     let answered = fetched(parked.await);
     assert_eq!((answered.error, answered.topics[0].partitions[0].error), (None, None));
     // Nor does one that was read before the connection was closed.
-    fetched(world.call(waiting("orders", &[(0, 0)], 1)).reply().await);
+    fetched(world.call(waiting("orders", &[(0, 0)], 1)).reply().await.unwrap());
     assert!(started.elapsed() < LONG / 2);
 }
 
@@ -237,7 +237,7 @@ async fn nothing_is_read_that_is_not_durable() {
     let read = world.read("orders", 0, 0).await;
     // The writer may have been quick; but what is shown is below the high watermark, and that is durable.
     assert_eq!(records(&read.records).len(), usize::try_from(read.high_watermark).unwrap());
-    produced(answer.reply().await).unwrap();
+    produced(answer.reply().await.unwrap()).unwrap();
     assert_eq!(world.read("orders", 0, 0).await.high_watermark, 1);
 }
 

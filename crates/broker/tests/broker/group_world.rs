@@ -96,21 +96,21 @@ impl World {
 
     pub(crate) async fn list(&self) -> Result<Vec<reply::ListedGroup>, ErrorCode> {
         let op = op::ListGroups { states: Vec::new(), types: Vec::new() };
-        match self.call(Op::ListGroups(op)).reply().await {
+        match self.call(Op::ListGroups(op)).reply().await.unwrap() {
             Reply::ListGroups(reply) => reply.result,
             other => panic!("{other:?}"),
         }
     }
 
     pub(crate) async fn join(&self, group: &str, member: &str) -> reply::JoinGroup {
-        match soon(self.call(Op::JoinGroup(join_op(group, member))).reply()).await {
+        match soon(self.call(Op::JoinGroup(join_op(group, member))).reply()).await.unwrap() {
             Reply::JoinGroup(reply) => reply,
             other => panic!("{other:?}"),
         }
     }
 
     pub(crate) async fn sync(&self, op: op::SyncGroup) -> Result<Bytes, ErrorCode> {
-        match soon(self.call(Op::SyncGroup(op)).reply()).await {
+        match soon(self.call(Op::SyncGroup(op)).reply()).await.unwrap() {
             Reply::SyncGroup(reply) => reply.result.map(|synced| synced.assignment),
             other => panic!("{other:?}"),
         }
@@ -137,7 +137,9 @@ impl World {
         offset: i64,
     ) -> Option<ErrorCode> {
         committed(
-            soon(self.call(Op::OffsetCommit(commit_op(group, member, generation, offset))).reply()).await,
+            soon(self.call(Op::OffsetCommit(commit_op(group, member, generation, offset))).reply())
+                .await
+                .unwrap(),
         )
     }
 
@@ -156,7 +158,7 @@ impl World {
             topics: Some(vec![op::OffsetFetchTopic { topic, partitions: partitions.to_vec() }]),
         };
         let op = op::OffsetFetch { groups: vec![asked], require_stable: true, by_id: false };
-        match soon(self.call(Op::OffsetFetch(op)).reply()).await {
+        match soon(self.call(Op::OffsetFetch(op)).reply()).await.unwrap() {
             Reply::OffsetFetch(reply) => match reply.groups[0].error {
                 Some(code) => Err(code),
                 None => Ok(reply.groups[0].topics[0].partitions.iter().map(|part| part.offset).collect()),
@@ -167,7 +169,7 @@ impl World {
 
     pub(crate) async fn describe(&self, group: &str) -> reply::DescribedGroup {
         let op = op::DescribeGroups { groups: vec![group.to_owned()] };
-        match soon(self.call(Op::DescribeGroups(op)).reply()).await {
+        match soon(self.call(Op::DescribeGroups(op)).reply()).await.unwrap() {
             Reply::DescribeGroups(mut reply) => reply.groups.remove(0),
             other => panic!("{other:?}"),
         }

@@ -104,7 +104,9 @@ async fn what_does_not_exist_is_refused_partition_by_partition() {
         op::OffsetCommitTopic { topic: TopicRef::Id(unknown_id), partitions: vec![part(0)] },
         op::OffsetCommitTopic { topic: TopicRef::Id(orders), partitions: vec![part(4), part(3), part(-1)] },
     ];
-    let Reply::OffsetCommit(reply) = soon(world.call(Op::OffsetCommit(commit.clone())).reply()).await else {
+    let Reply::OffsetCommit(reply) =
+        soon(world.call(Op::OffsetCommit(commit.clone())).reply()).await.unwrap()
+    else {
         panic!("a commit is answered as one")
     };
     let (missing, unknown) = (Some(ErrorCode::UnknownTopicOrPartition), Some(ErrorCode::UnknownTopicId));
@@ -145,7 +147,7 @@ async fn offsets_of_several_groups_are_fetched_together_by_name_and_by_id() {
         asked("two", Some(Vec::new())),
     ];
     let op = op::OffsetFetch { groups, require_stable: false, by_id: true };
-    let Reply::OffsetFetch(reply) = soon(world.call(Op::OffsetFetch(op)).reply()).await else {
+    let Reply::OffsetFetch(reply) = soon(world.call(Op::OffsetFetch(op)).reply()).await.unwrap() else {
         panic!("a fetch is answered as one")
     };
     let seen: Vec<_> = reply
@@ -186,7 +188,7 @@ async fn groups_and_offsets_are_deleted_for_good() {
     let (_member, _) = world.stable("busy").await;
     let names = ["tool", "busy", "nobody", "tool"];
     let op = op::DeleteGroups { groups: names.iter().map(|&name| name.to_owned()).collect() };
-    let Reply::DeleteGroups(reply) = soon(world.call(Op::DeleteGroups(op)).reply()).await else {
+    let Reply::DeleteGroups(reply) = soon(world.call(Op::DeleteGroups(op)).reply()).await.unwrap() else {
         panic!("a deletion is answered as one")
     };
     assert_eq!(
@@ -200,7 +202,7 @@ async fn groups_and_offsets_are_deleted_for_good() {
     assert_eq!(world.commit("other", "", -1, 5).await, None);
     let topics = vec![("orders".to_owned(), vec![0, 1, 9]), ("nowhere".to_owned(), vec![0])];
     let op = op::OffsetDelete { group: "other".to_owned(), topics };
-    let Reply::OffsetDelete(reply) = soon(world.call(Op::OffsetDelete(op)).reply()).await else {
+    let Reply::OffsetDelete(reply) = soon(world.call(Op::OffsetDelete(op)).reply()).await.unwrap() else {
         panic!("a deletion is answered as one")
     };
     let missing = Some(ErrorCode::UnknownTopicOrPartition);
@@ -319,16 +321,20 @@ async fn a_broker_that_ends_answers_who_is_parked() {
     // The first group waits for a member that does not join again, the second for a leader that brings nothing.
     let join = world.call(Op::JoinGroup(join_op("billing", "")));
     let one = world.call(Op::JoinGroup(join_op("shipping", "")));
-    let one = soon(one.reply()).await;
+    let one = soon(one.reply()).await.unwrap();
     let Reply::JoinGroup(one) = one else { panic!("a join is answered as one") };
     let (two, again) = tokio::join!(world.join("shipping", ""), world.join("shipping", &one.member_id));
     let generation = again.result.unwrap().generation;
     let sync = world.call(Op::SyncGroup(sync_op("shipping", &two.member_id, generation, &[])));
     assert!(matches!((&join, &sync), (Answer::Later(_), Answer::Later(_))));
     world.broker.drain();
-    let Reply::JoinGroup(reply) = soon(join.reply()).await else { panic!("a join is answered as one") };
+    let Reply::JoinGroup(reply) = soon(join.reply()).await.unwrap() else {
+        panic!("a join is answered as one")
+    };
     assert_eq!(reply.result, Err(ErrorCode::NotCoordinator));
-    let Reply::SyncGroup(reply) = soon(sync.reply()).await else { panic!("a sync is answered as one") };
+    let Reply::SyncGroup(reply) = soon(sync.reply()).await.unwrap() else {
+        panic!("a sync is answered as one")
+    };
     assert_eq!(reply.result, Err(ErrorCode::NotCoordinator));
     let again = world.join("billing", &member).await;
     assert_eq!((again.member_id, again.result), (member, Err(ErrorCode::NotCoordinator)));
@@ -343,7 +349,9 @@ async fn a_parked_join_goes_with_its_client_and_the_member_stays() {
     assert!(matches!(second, Answer::Later(_)));
     drop(second);
     let first = world.call(Op::JoinGroup(join_op("billing", &member)));
-    let Reply::JoinGroup(first) = soon(first.reply()).await else { panic!("a join is answered as one") };
+    let Reply::JoinGroup(first) = soon(first.reply()).await.unwrap() else {
+        panic!("a join is answered as one")
+    };
     let joined = first.result.unwrap();
     assert_eq!(joined.members.len(), 2, "the client has gone, the member has not");
 }
@@ -355,7 +363,7 @@ async fn many_commits_at_once_are_few_writes_and_all_survive() {
     let answers: Vec<_> =
         (0..1000).map(|offset| world.call(Op::OffsetCommit(commit_op("tool", "", -1, offset)))).collect();
     for answer in answers {
-        assert_eq!(committed(soon(answer.reply()).await), None);
+        assert_eq!(committed(soon(answer.reply()).await.unwrap()), None);
     }
     let after = world.broker.store().metrics().appends.load(std::sync::atomic::Ordering::Relaxed);
     assert!(after - before < 500, "{} appends for 1000 commits", after - before);
@@ -438,9 +446,9 @@ async fn groups_are_what_they_were_after_their_logs_were_compacted() {
         group: "leaving".to_owned(),
         members: vec![op::LeavingMember { member_id: leaver, instance_id: None, reason: None }],
     };
-    let _ = soon(world.call(Op::LeaveGroup(leave)).reply()).await;
+    let _ = soon(world.call(Op::LeaveGroup(leave)).reply()).await.unwrap();
     let delete = op::DeleteGroups { groups: vec!["deleted".to_owned()] };
-    let _ = soon(world.call(Op::DeleteGroups(delete)).reply()).await;
+    let _ = soon(world.call(Op::DeleteGroups(delete)).reply()).await.unwrap();
     world.settle().await;
     log.roll();
     assert_eq!(world.commit("last", "", -1, 1).await, None);

@@ -21,9 +21,9 @@ async fn a_batch_that_comes_again_while_the_first_is_on_its_way_waits_for_it() {
     world.create("orders", 1, &[]).await;
     let first = world.send("orders", 0, from_producer(2, 7, 0, 0));
     let again = world.send("orders", 0, from_producer(2, 7, 0, 0));
-    assert_eq!(produced(again.reply().await).unwrap().base_offset, 0);
+    assert_eq!(produced(again.reply().await.unwrap()).unwrap().base_offset, 0);
     assert_eq!(world.read("orders", 0, 0).await.high_watermark, 2);
-    assert_eq!(produced(first.reply().await).unwrap().base_offset, 0);
+    assert_eq!(produced(first.reply().await.unwrap()).unwrap().base_offset, 0);
 }
 
 #[tokio::test]

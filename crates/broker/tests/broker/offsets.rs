@@ -15,7 +15,12 @@ async fn list(
     };
     let partitions = partitions.iter().map(part).collect();
     let topics = vec![op::ListOffsetsTopic { name: "orders".into(), partitions }];
-    match world.call(Op::ListOffsets(op::ListOffsets { read_committed: false, topics })).reply().await {
+    match world
+        .call(Op::ListOffsets(op::ListOffsets { read_committed: false, topics }))
+        .reply()
+        .await
+        .unwrap()
+    {
         Reply::ListOffsets(reply) => reply.topics[0]
             .partitions
             .iter()
@@ -34,7 +39,7 @@ async fn one(world: &World, target: OffsetTarget) -> (i64, i64, i32) {
 
 async fn delete(world: &World, topic: &str, partition: i32, offset: i64) -> Result<i64, ErrorCode> {
     let topics = vec![op::DeleteRecordsTopic { name: topic.into(), partitions: vec![(partition, offset)] }];
-    match world.call(Op::DeleteRecords(op::DeleteRecords { topics })).reply().await {
+    match world.call(Op::DeleteRecords(op::DeleteRecords { topics })).reply().await.unwrap() {
         Reply::DeleteRecords(reply) => reply.topics[0].partitions[0].1,
         other => panic!("{other:?}"),
     }
@@ -127,7 +132,8 @@ async fn the_end_of_the_only_epoch_is_the_end_of_the_log() {
     let part = |leader_epoch| op::EpochPartition { index: 0, current_leader_epoch: None, leader_epoch };
     let partitions = vec![part(0), part(1)];
     let topics = vec![op::EpochTopic { name: "orders".into(), partitions }];
-    let reply = world.call(Op::OffsetForLeaderEpoch(op::OffsetForLeaderEpoch { topics })).reply().await;
+    let reply =
+        world.call(Op::OffsetForLeaderEpoch(op::OffsetForLeaderEpoch { topics })).reply().await.unwrap();
     let Reply::OffsetForLeaderEpoch(reply) = reply else { panic!() };
     let results: Vec<_> = reply.topics[0].partitions.iter().map(|part| part.result).collect();
     assert_eq!(results, [Ok((0, 3)), Ok((-1, -1))]);

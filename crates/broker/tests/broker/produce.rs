@@ -40,7 +40,9 @@ async fn every_partition_of_a_request_has_its_own_answer() {
     let world = World::new().await;
     world.create("orders", 2, &[]).await;
     let parts = vec![(1, batch(1)), (5, batch(1)), (-1, batch(1)), (0, Bytes::new())];
-    let Reply::Produce(reply) = world.call(produce(1, "orders", parts)).reply().await else { panic!() };
+    let Reply::Produce(reply) = world.call(produce(1, "orders", parts)).reply().await.unwrap() else {
+        panic!()
+    };
     let answers: Vec<_> = reply.topics[0]
         .partitions
         .iter()
@@ -59,7 +61,9 @@ async fn what_a_request_unpacks_to_is_bounded_over_all_its_batches() {
     builder.push(&NewRecord { timestamp: now_ms(), value: Some(&zeros), ..NewRecord::default() }).unwrap();
     let large = builder.finish().unwrap();
     let parts = vec![(0, large.clone()), (1, large.clone()), (2, batch(1))];
-    let Reply::Produce(reply) = world.call(produce(1, "orders", parts)).reply().await else { panic!() };
+    let Reply::Produce(reply) = world.call(produce(1, "orders", parts)).reply().await.unwrap() else {
+        panic!()
+    };
     let codes =
         reply.topics[0].partitions.iter().map(|part| part.result.as_ref().err().map(|e| e.refusal.code));
     // What is told to come again comes in a request of its own, sooner or later.
@@ -77,7 +81,8 @@ async fn an_unknown_topic_is_3_by_name_and_100_by_id() {
     let reply = world
         .call(Op::Produce(op::Produce { transactional_id: None, acks: 1, zstd: true, topics }))
         .reply()
-        .await;
+        .await
+        .unwrap();
     assert_eq!(produced(reply).unwrap_err().refusal.code, ErrorCode::UnknownTopicId);
 }
 
@@ -87,7 +92,7 @@ async fn zstd_is_refused_from_a_version_that_does_not_know_it() {
     world.create("orders", 1, &[]).await;
     let send = async |codec, zstd| {
         let Op::Produce(request) = produce(1, "orders", vec![(0, packed(2, codec))]) else { panic!() };
-        let reply = world.call(Op::Produce(op::Produce { zstd, ..request })).reply().await;
+        let reply = world.call(Op::Produce(op::Produce { zstd, ..request })).reply().await.unwrap();
         produced(reply).map_err(|refused| (refused.refusal.code, refused.log_start_offset))
     };
     assert_eq!(send(Codec::Zstd, false).await, Err((ErrorCode::UnsupportedCompressionType, -1)));
@@ -100,14 +105,14 @@ async fn acks_are_minus_one_to_one() {
     let world = World::new().await;
     world.create("orders", 1, &[]).await;
     for acks in [-1, 0, 1] {
-        let reply = world.call(produce(acks, "orders", vec![(0, batch(1))])).reply().await;
+        let reply = world.call(produce(acks, "orders", vec![(0, batch(1))])).reply().await.unwrap();
         assert!(produced(reply).is_ok(), "acks {acks}");
     }
     for acks in [-2, 2] {
-        let reply = world.call(produce(acks, "orders", vec![(0, batch(1))])).reply().await;
+        let reply = world.call(produce(acks, "orders", vec![(0, batch(1))])).reply().await.unwrap();
         assert_eq!(produced(reply).unwrap_err().refusal.code, ErrorCode::InvalidRequiredAcks);
     }
-    let reply = world.call(produce(5, "nowhere", vec![(0, batch(1))])).reply().await;
+    let reply = world.call(produce(5, "nowhere", vec![(0, batch(1))])).reply().await.unwrap();
     assert_eq!(produced(reply).unwrap_err().refusal.code, ErrorCode::UnknownTopicOrPartition);
 }
 
@@ -196,7 +201,7 @@ async fn a_transactional_batch_fails_at_once() {
         panic!()
     };
     op.transactional_id = Some("tx".to_owned());
-    let refused = produced(world.call(Op::Produce(op)).reply().await).unwrap_err().refusal;
+    let refused = produced(world.call(Op::Produce(op)).reply().await.unwrap()).unwrap_err().refusal;
     assert_eq!(refused.code, ErrorCode::TransactionalIdAuthorizationFailed);
     assert!(refused.message.unwrap_or_default().contains("does not support transactions"));
 }
@@ -207,7 +212,7 @@ async fn a_client_too_old_for_zstd_cannot_send_it() {
     world.create("orders", 1, &[]).await;
     let Op::Produce(mut op) = produce(-1, "orders", vec![(0, packed(1, Codec::Zstd))]) else { panic!() };
     op.zstd = false;
-    let refused = produced(world.call(Op::Produce(op)).reply().await).unwrap_err();
+    let refused = produced(world.call(Op::Produce(op)).reply().await.unwrap()).unwrap_err();
     assert_eq!(refused.refusal.code, ErrorCode::UnsupportedCompressionType);
 }
 
@@ -298,7 +303,7 @@ async fn of_a_partition_named_twice_the_last_batch_counts() {
     let world = World::new().await;
     world.create("orders", 1, &[]).await;
     let op = produce(-1, "orders", vec![(0, batch(1)), (0, batch(2))]);
-    let Reply::Produce(reply) = world.call(op).reply().await else { panic!() };
+    let Reply::Produce(reply) = world.call(op).reply().await.unwrap() else { panic!() };
     assert_eq!(reply.topics[0].partitions.len(), 1);
     assert_eq!(world.values("orders", 0, 0).await, ["v0", "v1"]);
 }
@@ -309,7 +314,7 @@ async fn requests_take_effect_in_the_order_of_the_calls() {
     world.create("orders", 1, &[]).await;
     let answers: Vec<_> = (0..50).map(|_| world.send("orders", 0, batch(2))).collect();
     for (nth, answer) in answers.into_iter().enumerate() {
-        let offset = produced(answer.reply().await).unwrap().base_offset;
+        let offset = produced(answer.reply().await.unwrap()).unwrap().base_offset;
         assert_eq!(offset, 2 * i64::try_from(nth).unwrap());
     }
 }

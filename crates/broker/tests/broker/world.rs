@@ -19,6 +19,8 @@ use store::{LocalStore, MemoryDisk, Options, PartitionLog};
 pub(crate) struct World {
     pub(crate) broker: Arc<Broker>,
     pub(crate) disk: MemoryDisk,
+    /// On whose behalf ops are asked.
+    pub(crate) carrier: Carrier,
     settings: Settings,
 }
 
@@ -49,13 +51,22 @@ impl World {
         let options = Options { log_file_bytes: 1 << 20, ..Options::default() };
         let (store, _) = LocalStore::open(Arc::new(disk.clone()), dir.as_ref(), options).unwrap();
         let broker = Broker::start(Arc::new(store), settings.clone()).await.unwrap();
-        Self { broker, disk, settings }
+        let carrier = Carrier::new(IpAddr::V4(Ipv4Addr::LOCALHOST), "PLAINTEXT".into());
+        Self { broker, disk, carrier, settings }
+    }
+
+    /// The same broker, asked by another user of another organisation.
+    pub(crate) fn seen_by(&self, org: OrgId, principal: &str) -> Self {
+        let mut carrier = Carrier::new(IpAddr::V4(Ipv4Addr::LOCALHOST), "PLAINTEXT".into());
+        carrier.belongs_to(org, principal.into());
+        let (broker, disk) = (Arc::clone(&self.broker), self.disk.clone());
+        Self { broker, disk, carrier, settings: self.settings.clone() }
     }
 
     /// Ends the broker in good order and starts another on the same disk.
     pub(crate) async fn restart(self) -> Self {
         self.broker.shutdown().await;
-        let Self { broker, disk, settings } = self;
+        let Self { broker, disk, settings, .. } = self;
         drop(broker);
         // The lock of the directory goes with the last owner of the store.
         Self::start(disk, settings).await
@@ -68,8 +79,7 @@ impl World {
     }
 
     pub(crate) fn call(&self, op: Op) -> Answer {
-        let carrier = Carrier { org: OrgId::DEFAULT, client_id: None, host: IpAddr::V4(Ipv4Addr::LOCALHOST) };
-        self.broker.call(&carrier, op)
+        self.broker.call(&self.carrier, op)
     }
 
     pub(crate) async fn create(&self, name: &str, partitions: i32, configs: &[(&str, &str)]) -> TopicId {
@@ -84,7 +94,7 @@ impl World {
                 .collect(),
         };
         let op = Op::CreateTopics(op::CreateTopics { topics: vec![topic], validate_only: false });
-        match self.call(op).reply().await {
+        match self.call(op).reply().await.unwrap() {
             Reply::CreateTopics(made) => made.topics[0].result.as_ref().unwrap().id,
             other => panic!("{other:?}"),
         }
@@ -95,9 +105,14 @@ impl World {
         self.broker.topics().by_name(OrgId::DEFAULT, name).unwrap()
     }
 
+    /// The topic of this name in the organisation that asks.
+    pub(crate) fn topic_of(&self, name: &str) -> Arc<Topic> {
+        self.broker.topics().by_name(self.carrier.org(), name).unwrap()
+    }
+
     pub(crate) async fn delete(&self, name: &str) {
         let topics = vec![Ok(TopicRef::Name(name.to_owned()))];
-        let _ = self.call(Op::DeleteTopics(op::DeleteTopics { topics })).reply().await;
+        let _ = self.call(Op::DeleteTopics(op::DeleteTopics { topics })).reply().await.unwrap();
     }
 
     pub(crate) fn send(&self, topic: &str, partition: i32, records: Bytes) -> Answer {
@@ -105,7 +120,7 @@ impl World {
     }
 
     pub(crate) async fn produce(&self, topic: &str, partition: i32, records: Bytes) -> Produced {
-        produced(self.send(topic, partition, records).reply().await)
+        produced(self.send(topic, partition, records).reply().await.unwrap())
     }
 
     pub(crate) async fn append(&self, topic: &str, partition: i32, count: usize) -> i64 {
@@ -117,7 +132,7 @@ impl World {
     }
 
     pub(crate) async fn fetch(&self, fetch: op::Fetch) -> reply::Fetch {
-        match self.call(Op::Fetch(fetch)).reply().await {
+        match self.call(Op::Fetch(fetch)).reply().await.unwrap() {
             Reply::Fetch(fetch) => fetch,
             other => panic!("{other:?}"),
         }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use coordination::op::Op;
+use coordination::reply::Reply;
 use gateway::{Gateway, Options};
 use rail::{Answer, Carrier, Rail};
 use rand::rngs::StdRng;
@@ -35,7 +36,10 @@ struct CheckingRail {
 
 impl Rail for CheckingRail {
     fn call(&self, carrier: &Carrier, op: Op) -> Answer {
-        let client = carrier.client_id.clone().expect("every request here has one");
+        if matches!(op, Op::Enter) {
+            return Reply::Enter(None).into();
+        }
+        let client = carrier.client_id().cloned().expect("every request here has one");
         let is_produce = matches!(op, Op::Produce(_));
         let mut all = self.seen.lock().expect("no panic");
         let seen = all.entry(Arc::clone(&client)).or_default();
@@ -69,6 +73,8 @@ impl Rail for CheckingRail {
             reply
         }))
     }
+
+    fn leave(&self, _carrier: &Carrier) {}
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -1,10 +1,14 @@
 //! Bytes that no client would send cost the sender its connection and nobody else anything.
 
-use gateway::Options;
+use gateway::{Mechanism, Options, Sasl, Security, Tls};
 use rand::rngs::StdRng;
 use rand::{Rng, RngCore, SeedableRng};
+use wire::api::sasl_authenticate::SaslAuthenticateRequest;
+use wire::api::sasl_handshake::SaslHandshakeRequest;
 
-use crate::script::{Running, describe, fetch, produce};
+use crate::certificates::{Authority, Files};
+use crate::logins::impatient;
+use crate::script::{Client, Running, describe, fetch, frame, guarded, listener, produce};
 
 #[tokio::test]
 async fn sizes_that_no_request_has_close_the_connection_after_earlier_answers() {
@@ -75,4 +79,42 @@ async fn random_bytes_do_no_harm() {
         bystander.send(&describe(round)).await;
         assert_eq!(bystander.receive_id().await, Some(round));
     }
+}
+
+#[tokio::test]
+async fn random_bytes_do_no_harm_where_something_is_asked_of_clients() {
+    let (files, authority) = (Files::new(), Authority::new());
+    let sasl = Sasl { mechanisms: Mechanism::ALL[..3].to_vec(), plain_without_tls: true, ..Sasl::default() };
+    let tls = Tls::new(files.put("listener.pem", &authority.listener().pem()));
+    let listeners = vec![
+        listener("127.0.0.1:0"),
+        guarded("SASL", "127.0.0.1:0", Security { sasl: Some(sasl), ..Security::default() }),
+        guarded("SSL", "127.0.0.1:0", Security { tls: Some(tls), ..Security::default() }),
+    ];
+    let gateway = Running::start_on(listeners, impatient());
+    let mut random = StdRng::seed_from_u64(43);
+    let mut bystander = gateway.connect().await;
+    for round in 0..200 {
+        let mut bytes = vec![0; random.random_range(1..600)];
+        random.fill_bytes(&mut bytes);
+        let secured = &gateway.addrs[1..];
+        let mut client = Client::connect(secured[random.random_range(0..secured.len())]).await;
+        let mechanism = Mechanism::ALL[random.random_range(0..3)].name().to_owned();
+        let version = random.random_range(0..2);
+        let choose = frame(&SaslHandshakeRequest { mechanism }, version, 1);
+        let said = if version == 0 {
+            let size = i32::try_from(bytes.len()).expect("short").to_be_bytes();
+            [&choose[..], &size, &bytes].concat()
+        } else {
+            let show = frame(&SaslAuthenticateRequest { auth_bytes: bytes.into() }, 2, 2);
+            [&choose[..], &show].concat()
+        };
+        let until = random.random_range(0..=said.len());
+        // The gateway may close while it is being written to.
+        let _ = tokio::io::AsyncWriteExt::write_all(&mut client.stream, &said[..until]).await;
+        drop(client);
+        bystander.send(&describe(round)).await;
+        assert_eq!(bystander.receive_id().await, Some(round));
+    }
+    assert_eq!(gateway.script.entered.lock().len(), 1, "nobody else was let in");
 }

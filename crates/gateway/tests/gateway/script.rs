@@ -1,16 +1,24 @@
 //! A broker that does as the test says, a gateway on free ports, and a client that speaks frames.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use coordination::access::Operations;
 use coordination::error_code::ErrorCode;
+use coordination::ids::OrgId;
 use coordination::op::{self, Op, TopicRef};
-use coordination::reply::{self, Reply};
-use gateway::{Gateway, ListenerConfig, Metrics, Options};
-use rail::{Answer, Carrier, Rail};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use coordination::record::{ScramCredential, ScramMechanism};
+use coordination::reply::{self, Refusal, Reply};
+use gateway::{Gateway, ListenerConfig, Metrics, Options, Security};
+use parking_lot::Mutex;
+use rail::{Answer, Carrier, Rail, Roster};
+use sasl::Credential;
+use sasl::scram::Variant;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -54,19 +62,95 @@ impl Call {
     }
 }
 
+/// What is kept of a user's passwords.
+type Passwords = Vec<(ScramMechanism, ScramCredential)>;
+
+/// What the broker knows and does beside answering calls.
+#[derive(Default)]
+pub(crate) struct Script {
+    /// Users by the organisation and the name that a login gives.
+    users: Mutex<HashMap<(Option<String>, String), Passwords>>,
+    /// Organisations beside `default`.
+    orgs: Mutex<HashMap<String, OrgId>>,
+    /// Why nobody is let in.
+    pub(crate) denial: Mutex<Option<Refusal>>,
+    /// Whether Enter is answered when the test says so.
+    pub(crate) enters_later: AtomicBool,
+    /// Who was let in, and who has gone, by the number of the carrier.
+    pub(crate) entered: Mutex<Vec<Carrier>>,
+    pub(crate) left: Mutex<Vec<u64>>,
+    /// What Produce and Fetch are answered with.
+    pub(crate) throttle: Mutex<Duration>,
+    pub(crate) roster: Mutex<Option<Arc<Roster>>>,
+}
+
+impl Script {
+    /// Makes a user; `login` is a name or `org/name`.
+    pub(crate) fn add_user(&self, login: &str, password: &str, variant: Variant) {
+        let kept = Credential::derive(variant, password, b"a salt of 16 byt", 4096);
+        let kept = ScramCredential {
+            salt: kept.salt,
+            iterations: kept.iterations,
+            stored_key: kept.stored_key,
+            server_key: kept.server_key,
+        };
+        let mechanism = match variant {
+            Variant::Sha256 => ScramMechanism::Sha256,
+            Variant::Sha512 => ScramMechanism::Sha512,
+        };
+        let (org, user) = match login.split_once('/') {
+            Some((org, user)) => (Some(org.to_owned()), user.to_owned()),
+            None => (None, login.to_owned()),
+        };
+        self.users.lock().entry((org, user)).or_default().push((mechanism, kept));
+    }
+
+    pub(crate) fn add_org(&self, name: &str, number: u128) -> OrgId {
+        let id = OrgId::from_u128(number);
+        self.orgs.lock().insert(name.to_owned(), id);
+        id
+    }
+
+    fn credentials(&self, op: &op::Credentials) -> reply::Credentials {
+        let org = match &op.org {
+            None => Some(OrgId::DEFAULT),
+            Some(org) => self.orgs.lock().get(org).copied(),
+        };
+        let known = self.users.lock().get(&(op.org.clone(), op.user.clone())).cloned();
+        let login = org.map(|org| reply::Login { org, credentials: known.unwrap_or_default() });
+        reply::Credentials { login, decoy_salt: Bytes::from_static(b"decoy") }
+    }
+}
+
 /// Answers DescribeCluster, Heartbeat and Produce with acks 0 or 1 at once, and all else when the test says so.
 struct ScriptedRail {
     calls: mpsc::UnboundedSender<Call>,
+    script: Arc<Script>,
 }
 
 impl Rail for ScriptedRail {
     fn call(&self, carrier: &Carrier, op: Op) -> Answer {
         assert!(!matches!(op, Op::DeleteTopics(_)), "a bug in the broker, as the test wants it");
+        match &op {
+            Op::Credentials(op) => return Reply::Credentials(self.script.credentials(op)).into(),
+            Op::Enter if !self.script.enters_later.load(Ordering::SeqCst) => {
+                let denial = self.script.denial.lock().clone();
+                if denial.is_none() {
+                    self.script.entered.lock().push(carrier.clone());
+                }
+                return Reply::Enter(denial).into();
+            }
+            _ => {}
+        }
         let is_at_once = matches!(&op, Op::DescribeCluster(_) | Op::Metadata(_) | Op::Heartbeat(_))
+            || matches!(&op, Op::FindCoordinator(_))
             || matches!(&op, Op::Produce(produce) if produce.acks != -1);
         let carrier = carrier.clone();
         if is_at_once {
-            let reply = reply_to(&op);
+            let mut reply = reply_to(&op);
+            if let Reply::Produce(reply) = &mut reply {
+                reply.throttle = *self.script.throttle.lock();
+            }
             // A test that does not look at the calls has dropped the other end.
             let _ = self.calls.send(Call { op, carrier, reply: None });
             return Answer::Now(reply);
@@ -74,6 +158,14 @@ impl Rail for ScriptedRail {
         let (sender, receiver) = oneshot::channel();
         let _ = self.calls.send(Call { op, carrier, reply: Some(sender) });
         Answer::Later(Box::pin(async { receiver.await.expect("the test answers or cuts the connection") }))
+    }
+
+    fn leave(&self, carrier: &Carrier) {
+        self.script.left.lock().push(carrier.number());
+    }
+
+    fn roster(&self) -> Option<Arc<Roster>> {
+        self.script.roster.lock().clone()
     }
 }
 
@@ -96,17 +188,26 @@ pub(crate) const REFUSED: &str = "refused";
 pub(crate) fn reply_to(op: &Op) -> Reply {
     match op {
         Op::DescribeCluster(_) => {
-            Reply::DescribeCluster(reply::DescribeCluster { result: Ok("cluster".into()) })
+            let result = Ok("cluster".into());
+            Reply::DescribeCluster(reply::DescribeCluster { result, operations: Operations::NONE })
         }
-        Op::Metadata(_) => {
-            Reply::Metadata(reply::Metadata { cluster_id: "cluster".into(), topics: Vec::new() })
-        }
+        Op::Metadata(_) => Reply::Metadata(reply::Metadata {
+            cluster_id: "cluster".into(),
+            topics: Vec::new(),
+            operations: Operations::NONE,
+        }),
         Op::Fetch(fetch) => Reply::Fetch(fetched(fetch)),
         Op::Produce(produce) => {
-            Reply::Produce(reply::Produce { topics: produce.topics.iter().map(produced).collect() })
+            let topics = produce.topics.iter().map(produced).collect();
+            Reply::Produce(reply::Produce { topics, throttle: Duration::ZERO })
         }
         Op::OffsetCommit(_) => Reply::OffsetCommit(reply::OffsetCommit { topics: Vec::new() }),
         Op::Heartbeat(_) => Reply::Heartbeat(reply::Heartbeat { error: None }),
+        Op::FindCoordinator(find) => {
+            let groups = find.groups.iter().map(|group| (group.clone(), None)).collect();
+            Reply::FindCoordinator(reply::FindCoordinator { groups })
+        }
+        Op::Enter => Reply::Enter(None),
         Op::JoinGroup(join) => Reply::JoinGroup(reply::JoinGroup {
             member_id: join.member_id.clone(),
             result: Err(ErrorCode::MemberIdRequired),
@@ -130,7 +231,7 @@ fn fetched(fetch: &op::Fetch) -> reply::Fetch {
         records,
     };
     let topic = reply::FetchTopic { topic: TopicRef::Name("t".into()), partitions: vec![partition] };
-    reply::Fetch { error: None, session_id: 0, topics: vec![topic] }
+    reply::Fetch { error: None, session_id: 0, topics: vec![topic], throttle: Duration::ZERO }
 }
 
 /// Bytes of which no two neighbouring runs are alike.
@@ -161,6 +262,7 @@ pub(crate) struct Running {
     pub(crate) addrs: Vec<SocketAddr>,
     pub(crate) calls: mpsc::UnboundedReceiver<Call>,
     pub(crate) metrics: Metrics,
+    pub(crate) script: Arc<Script>,
     stop: Option<oneshot::Sender<()>>,
     serving: JoinHandle<usize>,
 }
@@ -177,13 +279,15 @@ impl Running {
         let (stop, stopped) = oneshot::channel();
         let addrs = gateway.local_addrs();
         let metrics = gateway.metrics().clone();
+        let script = Arc::new(Script::default());
+        let rail = Arc::new(ScriptedRail { calls: sender, script: Arc::clone(&script) });
         let serving = tokio::spawn(async move {
             let shutdown = async {
                 let _ = stopped.await;
             };
-            gateway.serve(Arc::new(ScriptedRail { calls: sender }), shutdown).await.expect("sockets stay")
+            gateway.serve(rail, shutdown).await.expect("sockets stay")
         });
-        Self { addrs, calls, metrics, stop: Some(stop), serving }
+        Self { addrs, calls, metrics, script, stop: Some(stop), serving }
     }
 
     pub(crate) async fn connect(&self) -> Client {
@@ -204,6 +308,16 @@ impl Running {
         soon(self.serving).await.expect("no panic")
     }
 
+    /// Waits until something is true, which nothing tells of.
+    pub(crate) async fn until(&self, is_true: impl Fn(&Self) -> bool) {
+        soon(async {
+            while !is_true(self) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+    }
+
     /// The value of a metric, by its whole name with labels.
     pub(crate) fn metric(&self, name: &str) -> Option<f64> {
         let mut registry = prometheus_client::registry::Registry::default();
@@ -215,19 +329,26 @@ impl Running {
 }
 
 pub(crate) fn listener(addr: &str) -> ListenerConfig {
-    ListenerConfig { name: "PLAINTEXT".into(), addr: addr.parse().expect("an address"), advertised: None }
+    guarded("PLAINTEXT", addr, Security::default())
+}
+
+/// A listener that asks something of its clients.
+pub(crate) fn guarded(name: &str, addr: &str, security: Security) -> ListenerConfig {
+    ListenerConfig { name: name.into(), addr: addr.parse().expect("an address"), advertised: None, security }
 }
 
 /// A client that sends and receives frames.
-pub(crate) struct Client {
-    pub(crate) stream: TcpStream,
+pub(crate) struct Client<S = TcpStream> {
+    pub(crate) stream: S,
 }
 
 impl Client {
     pub(crate) async fn connect(addr: SocketAddr) -> Self {
         Self { stream: soon(TcpStream::connect(addr)).await.expect("the gateway listens") }
     }
+}
 
+impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     pub(crate) async fn send(&mut self, bytes: &[u8]) {
         soon(self.stream.write_all(bytes)).await.expect("the gateway reads");
     }

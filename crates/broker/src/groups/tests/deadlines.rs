@@ -69,7 +69,9 @@ async fn the_session_of_a_member_that_has_left_ends_nothing() {
     let leave = op::LeaveGroup { group: "billing".to_owned(), members: vec![leaving] };
     let leave = stage.groups.leave(&stage.carrier(), &leave);
     stage.write();
-    let Reply::LeaveGroup(left) = leave.reply().await else { panic!("it is answered as one") };
+    let Reply::LeaveGroup(left) = leave.reply().await.expect("no link is lost") else {
+        panic!("it is answered as one")
+    };
     assert!(left.result.is_ok());
     let before = stage.appends();
     tokio::time::sleep(Duration::from_secs(120)).await;

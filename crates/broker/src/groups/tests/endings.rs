@@ -1,8 +1,15 @@
-//! A broker that ends while its groups are being read.
+//! A broker, or an organisation, that ends while its groups are being read.
 
 use std::sync::mpsc;
 
 use super::*;
+
+/// Groups that have not been read by anybody yet.
+fn another_owner(stage: &Stage) -> Arc<Groups> {
+    let groups = Groups::new(&stage.store, Arc::clone(&stage.topics), &Settings::default());
+    groups.adopt(&stage.topics.by_id(ORG, OFFSETS).expect("it is there"));
+    groups
+}
 
 /// Proves LOAD-22.
 #[test]
@@ -14,11 +21,6 @@ fn loading_stops_when_the_broker_ends_and_loses_nothing() {
         let commit = stage.commit("tool", 5);
         stage.write();
         assert_eq!(commit_error(commit).await, None);
-        let another_owner = |stage: &Stage| {
-            let groups = Groups::new(&stage.store, Arc::clone(&stage.topics), &Settings::default());
-            groups.adopt(&stage.topics.by_id(ORG, OFFSETS).expect("it is there"));
-            groups
-        };
         stage.groups = another_owner(&stage);
         let (go_on, held_up) = mpsc::channel::<()>();
         let holding = tokio::task::spawn_blocking(move || held_up.recv());
@@ -38,4 +40,27 @@ fn loading_stops_when_the_broker_ends_and_loses_nothing() {
         stage.load().await;
         assert_eq!(fetched(stage.fetch("tool")).await, (None, 5));
     });
+}
+
+#[tokio::test]
+async fn groups_of_an_organisation_that_goes_while_they_are_read_are_not_read_again() {
+    let mut stage = Stage::with(Options { cache_bytes: 0, ..Options::default() });
+    stage.load().await;
+    let commit = stage.commit("tool", 5);
+    stage.write();
+    assert_eq!(commit_error(commit).await, None);
+    for is_gone in [false, true] {
+        let groups = another_owner(&stage);
+        let shards = groups.all();
+        if is_gone {
+            groups.abandon(ORG);
+        }
+        // As the files of a topic that is removed.
+        let (kind, error) = (FaultKind::Read, std::io::ErrorKind::NotFound);
+        stage.disk.fail(Fault { kind, nth: 0, error, from_then_on: true });
+        load::load_all(&groups, shards.clone());
+        groups.loaded().await;
+        assert_eq!(shards.iter().any(|shard| shard.failures() > 0), !is_gone);
+        groups.shutdown().await;
+    }
 }

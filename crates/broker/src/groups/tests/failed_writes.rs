@@ -32,7 +32,7 @@ impl Stage {
     }
 
     async fn described(&self, group: &str) -> reply::DescribedGroup {
-        match self.describe(group).reply().await {
+        match self.describe(group).reply().await.expect("no link is lost") {
             Reply::DescribeGroups(mut reply) => reply.groups.remove(0),
             other => panic!("{other:?}"),
         }

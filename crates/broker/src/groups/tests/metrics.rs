@@ -27,7 +27,9 @@ async fn what_is_counted_follows_commits_deletions_and_expiry() {
     assert!((count("groups{state=\"CompletingRebalance\"}") - 1.0).abs() < 0.1);
     let delete = stage.groups.delete(ORG, op::DeleteGroups { groups: vec!["two".to_owned()] });
     stage.write();
-    let Reply::DeleteGroups(deleted) = delete.reply().await else { panic!("it is answered as one") };
+    let Reply::DeleteGroups(deleted) = delete.reply().await.expect("no link is lost") else {
+        panic!("it is answered as one")
+    };
     assert_eq!(deleted.groups[0].1, None);
     assert!((count("groups{state=\"Empty\"}") - 1.0).abs() < 0.1);
     let before = count("group_bytes");

@@ -1,0 +1,86 @@
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use coordination::op::Op;
+use coordination::reply::Reply;
+use rail::{Acceptor, BrokerAddress, Carrier, Hello, Key, Rail, RemoteRail};
+
+use crate::group_world::{commit_op, committed, soon};
+use crate::world::World;
+
+fn hello() -> Hello {
+    Hello {
+        listeners: vec![("PLAINTEXT".to_owned(), "gateway.example".to_owned(), 9092)],
+        software: "test".to_owned(),
+    }
+}
+
+async fn accept(world: &World) -> (Arc<Acceptor>, BrokerAddress) {
+    let key = Key::generate();
+    let endpoint = rail::bind(&key, (Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
+    let address = rail::local_address(&endpoint).unwrap().to_string();
+    let broker: Arc<dyn Rail> = Arc::clone(&world.broker) as _;
+    let acceptor = Acceptor::listen(endpoint, broker, world.broker.gatekeeper());
+    world.broker.attend(Arc::clone(&acceptor));
+    (acceptor, BrokerAddress { id: key.id(), address })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_elsewhere_serves_until_it_is_denied() {
+    let world = World::with_groups().await;
+    let (acceptor, address) = accept(&world).await;
+    let key = Key::generate();
+    let id = key.id().to_string();
+    let allowed = world.broker.allow_gateway(&id).await.unwrap();
+    let endpoint = rail::bind_to_dial(&key, &address).await.unwrap();
+    let gateway = RemoteRail::connect(endpoint, address, hello());
+    soon(gateway.connected()).await;
+
+    let live = world.broker.live_gateways();
+    assert_eq!(
+        live.iter().map(|live| (live.id, live.node)).collect::<Vec<_>>(),
+        [(key.id(), allowed.node_id)]
+    );
+    let roster = world.broker.roster().unwrap();
+    assert_eq!(roster.me, world.broker.admin().settings().node_id());
+    assert_eq!(roster.nodes.iter().map(|node| node.id).collect::<Vec<_>>(), [allowed.node_id]);
+
+    let org = world.org("acme").await;
+    let mut client = Carrier::new(Ipv4Addr::LOCALHOST.into(), "PLAINTEXT".into());
+    client.belongs_to(org, "User:alice".into());
+    let entered = soon(gateway.call(&client, Op::Enter).reply()).await.unwrap();
+    assert_eq!(entered, Reply::Enter(None));
+    assert_eq!(world.broker.usage(org).connections, 1);
+    let acme = world.seen_by(org, "User:alice");
+    acme.create("orders", 1, &[]).await;
+    let commit = Op::OffsetCommit(commit_op("billing", "", -1, 5));
+    assert_eq!(committed(soon(gateway.call(&client, commit).reply()).await.unwrap()), None);
+    assert_eq!(acme.offset("billing").await, Ok(5), "it came under the client's organisation");
+    assert_eq!(world.offset("billing").await, Ok(-1));
+
+    world.broker.deny_gateway(&id).await.unwrap();
+    soon(async {
+        while !world.broker.live_gateways().is_empty() || world.broker.usage(org).connections > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    gateway.close().await;
+    acceptor.close().await;
+}
+
+#[tokio::test]
+async fn only_gateways_that_were_allowed_come_in_each_under_its_own_node_id() {
+    let world = World::new().await;
+    let keeper = world.broker.gatekeeper();
+    let key = Key::generate();
+    let refused = keeper.admit(key.id(), &hello()).unwrap_err();
+    assert!(refused.0.contains("kohort broker allow"), "{}", refused.0);
+    let allowed = world.broker.allow_gateway(&key.id().to_string()).await.unwrap();
+    assert_eq!(keeper.admit(key.id(), &hello()).unwrap(), allowed.node_id);
+    assert_ne!(allowed.node_id, world.broker.admin().settings().node_id());
+    world.broker.deny_gateway(&key.id().to_string()).await.unwrap();
+    assert!(keeper.admit(key.id(), &hello()).is_err());
+    assert!(world.broker.live_gateways().is_empty());
+    assert_eq!(world.broker.roster(), None, "who is alone has no list");
+}
