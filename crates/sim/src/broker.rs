@@ -20,7 +20,7 @@ use coordination::reply::{self, Reply};
 use crate::checker::Checker;
 use crate::counts::Counts;
 use crate::disk::{Batches, Disk, Split, Written};
-use crate::message::{Request, Response};
+use crate::message::{Call, Carrier, Request, Response};
 use crate::random::Random;
 use crate::trace::Trace;
 
@@ -29,9 +29,6 @@ use asking::{commit_offsets, fetch_offsets, now};
 use comparing::{check_growth, check_same};
 
 pub use admin::Deed;
-
-/// A connection, numbered.
-pub type Connection = u64;
 
 /// Changes what the machine hands out, to see whether anybody notices.
 pub type Tamper = Box<dyn FnMut(Handed<'_>)>;
@@ -48,8 +45,8 @@ pub enum Handed<'a> {
 /// What the broker wants of the world.
 #[derive(Debug)]
 pub enum Output {
-    /// Send this reply.
-    Send(Connection, Response),
+    /// Send this reply to the gateway that has asked.
+    Send(Call, Response),
     /// Call [`Broker::handle_flushed`] when the disk is done.
     Flush(Place),
     /// Call [`Broker::handle_deadlines`] then.
@@ -88,14 +85,14 @@ pub struct Broker {
     /// What all groups together may take.
     limits: Room,
     shards: Vec<Hosted>,
-    pipelines: BTreeMap<Connection, Pipeline>,
+    /// The ops that are not answered yet.
+    open: BTreeMap<Call, Open>,
     parked: BTreeMap<Ticket, Parked>,
     /// What the machine has not answered, also of those who have hung up.
     asked: BTreeMap<Ticket, Asked>,
     /// Tickets that the machine has answered, whoever was still there to hear it.
     answered: BTreeSet<Ticket>,
     next_ticket: u64,
-    next_slot: u64,
     next_life: u64,
     topic_ids: BTreeMap<String, TopicId>,
     tamper: Option<Tamper>,
@@ -127,35 +124,24 @@ struct Live {
 
 struct Held {
     until: u64,
-    connection: Connection,
-    slot: u64,
+    call: Call,
     response: Response,
+}
+
+struct Open {
+    request: Request,
+    since: u64,
 }
 
 struct Asked {
     shard: usize,
     request: Request,
+    since: u64,
 }
 
 struct Parked {
     shard: usize,
-    connection: Connection,
-    slot: u64,
-    since: u64,
-}
-
-/// What one connection has asked. Replies leave in the order of requests.
-struct Pipeline {
-    client_id: String,
-    host: String,
-    started: VecDeque<Slot>,
-    waiting: VecDeque<Request>,
-}
-
-struct Slot {
-    number: u64,
-    request: Request,
-    response: Option<Response>,
+    call: Call,
 }
 
 /// How a flush ends.
@@ -181,12 +167,11 @@ impl Broker {
             settings,
             limits,
             shards: (0..shards).map(|_| hosted()).collect(),
-            pipelines: BTreeMap::new(),
+            open: BTreeMap::new(),
             parked: BTreeMap::new(),
             asked: BTreeMap::new(),
             answered: BTreeSet::new(),
             next_ticket: 0,
-            next_slot: 0,
             next_life: 0,
             topic_ids,
             tamper,
@@ -209,82 +194,61 @@ impl Broker {
         Some(live.machine.describe(group))
     }
 
-    /// A connection is open.
-    pub fn accept(&mut self, connection: Connection, client_id: &str) {
-        let pipeline = Pipeline {
-            client_id: client_id.to_owned(),
-            host: format!("/10.0.0.{}", connection % 250),
-            started: VecDeque::new(),
-            waiting: VecDeque::new(),
-        };
-        self.pipelines.insert(connection, pipeline);
+    /// Nobody waits for the answer to this op any more. What it has done stays done, and members stay. Says whether it
+    /// was parked.
+    pub fn cancel(&mut self, call: Call) -> bool {
+        self.open.remove(&call);
+        let parked = self.parked.len();
+        self.drop_answers(|it| it == call);
+        self.parked.len() < parked
     }
 
-    /// Whether the connection is open here.
-    pub fn knows(&self, connection: Connection) -> bool {
-        self.pipelines.contains_key(&connection)
+    /// A rail is dead, and so are the answers that it should have carried.
+    pub fn close_link(&mut self, link: u64) {
+        self.open.retain(|call, _| call.link != link);
+        self.drop_answers(|call| call.link == link);
     }
 
-    /// A connection is closed. What it waited for is dropped; members stay.
-    pub fn close(&mut self, connection: Connection) {
-        self.pipelines.remove(&connection);
-        self.parked.retain(|_, parked| parked.connection != connection);
-        for hosted in &mut self.shards {
-            if let Some(live) = &mut hosted.live {
-                live.held.retain(|held| held.connection != connection);
-            }
+    fn drop_answers(&mut self, of: impl Fn(Call) -> bool) {
+        self.parked.retain(|_, parked| !of(parked.call));
+        for live in self.shards.iter_mut().filter_map(|hosted| hosted.live.as_mut()) {
+            live.held.retain(|held| !of(held.call));
         }
     }
 
-    /// A request has arrived.
+    /// An op has arrived.
     pub fn receive(
         &mut self,
         context: &mut Context<'_>,
-        connection: Connection,
-        request: Request,
+        call: Call,
+        carrier: &Carrier,
+        request: &Request,
     ) -> Result<(), String> {
-        let Some(pipeline) = self.pipelines.get_mut(&connection) else { return Ok(()) };
-        pipeline.waiting.push_back(request);
-        self.start_waiting(context, connection)
-    }
-
-    /// Starts what need not wait for an earlier request of its connection.
-    fn start_waiting(&mut self, context: &mut Context<'_>, connection: Connection) -> Result<(), String> {
-        loop {
-            let Some(pipeline) = self.pipelines.get_mut(&connection) else { return Ok(()) };
-            let Some(next) = pipeline.waiting.front() else { return Ok(()) };
-            let overlaps = next.may_overlap() && pipeline.started.iter().all(|it| it.request.may_overlap());
-            if !pipeline.started.is_empty() && !overlaps {
-                return Ok(());
-            }
-            let request = pipeline.waiting.pop_front().expect("there is one");
-            let slot = self.next_slot;
-            self.next_slot += 1;
-            pipeline.started.push_back(Slot { number: slot, request: request.clone(), response: None });
-            self.start(context, connection, slot, &request)?;
+        if self.open.contains_key(&call) {
+            return Err(format!("{} arrives twice as {call:?}", request.summary()));
         }
+        self.open.insert(call, Open { request: request.clone(), since: context.now });
+        self.start(context, call, carrier, request)
     }
 
     fn start(
         &mut self,
         context: &mut Context<'_>,
-        connection: Connection,
-        slot: u64,
+        call: Call,
+        carrier: &Carrier,
         request: &Request,
     ) -> Result<(), String> {
         let shard = self.shard_of(request.group());
-        let pipeline = &self.pipelines[&connection];
-        let (client_id, host) = (pipeline.client_id.clone(), pipeline.host.clone());
-        let caller = Caller { client_id: &client_id, host: &host };
+        let caller = Caller { client_id: &carrier.client_id, host: &carrier.host };
         let now = now(context.now);
         let room = self.room();
         let Some(live) = &mut self.shards[shard].live else {
             let response = match request {
-                Request::FindCoordinator => Response::Coordinator,
+                Request::FindCoordinator => Response::Coordinator(None),
                 Request::Heartbeat(_) => Response::Heartbeat(reply::Heartbeat { error: None }),
                 _ => request.refusal(ErrorCode::CoordinatorLoadInProgress),
             };
-            return self.respond(context, connection, slot, response);
+            return self.respond(context, call, response);
         };
         let before = live.machine.usage();
         let is_empty = matches!(
@@ -295,7 +259,7 @@ impl Broker {
         let mut split = Split::Anywhere;
         let mut response = match request {
             Request::FindCoordinator => {
-                return self.respond(context, connection, slot, Response::Coordinator);
+                return self.respond(context, call, Response::Coordinator(None));
             }
             Request::Heartbeat(op) => Some(Response::Heartbeat(live.machine.handle_heartbeat(now, op))),
             Request::Join(op) => {
@@ -353,15 +317,15 @@ impl Broker {
                 context.checker.see_commit(context.now, commit, waits)?;
             }
         } else {
-            self.park(context.now, shard, connection, slot, request.clone());
+            self.park(context.now, shard, call, request.clone());
         }
         let at_once = matches!(request, Request::Heartbeat(_));
         if !at_once {
             self.take_up(context, shard, &mut effects, Forgetting::Nothing, split)?;
         }
         match response {
-            Some(response) if at_once => self.respond(context, connection, slot, response),
-            Some(response) => self.hold(context, shard, connection, slot, response),
+            Some(response) if at_once => self.respond(context, call, response),
+            Some(response) => self.hold(context, shard, call, response),
             None => Ok(()),
         }
     }
@@ -373,14 +337,14 @@ impl Broker {
 
     /// What there is room for beside what all shards use.
     fn room(&self) -> Room {
-        let live = self.shards.iter().filter_map(|hosted| hosted.live.as_ref());
-        let (groups, bytes) = live
-            .map(|live| live.machine.usage())
-            .fold((0, 0), |(groups, bytes), usage| (groups + usage.groups, bytes + usage.bytes));
-        Room {
-            groups: self.limits.groups.saturating_sub(groups),
-            bytes: self.limits.bytes.saturating_sub(bytes),
+        let mut room = self.limits;
+        for live in self.shards.iter().filter_map(|hosted| hosted.live.as_ref()) {
+            let used = live.machine.usage();
+            room.groups = room.groups.saturating_sub(used.groups);
+            room.members = room.members.saturating_sub(used.members);
+            room.bytes = room.bytes.saturating_sub(used.bytes);
         }
+        room
     }
 
     /// From now on there is room for everything.
@@ -388,11 +352,11 @@ impl Broker {
         self.limits = Room::UNLIMITED;
     }
 
-    fn park(&mut self, now: u64, shard: usize, connection: Connection, slot: u64, request: Request) {
+    fn park(&mut self, now: u64, shard: usize, call: Call, request: Request) {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
-        self.parked.insert(ticket, Parked { shard, connection, slot, since: now });
-        self.asked.insert(ticket, Asked { shard, request });
+        self.parked.insert(ticket, Parked { shard, call });
+        self.asked.insert(ticket, Asked { shard, request, since: now });
     }
 
     /// Gathers what the machine has emitted, holds its replies back until that is durable, and starts a flush if
@@ -435,13 +399,13 @@ impl Broker {
             }
             match self.parked.remove(&ticket) {
                 Some(parked) if parked.shard == shard => {
-                    self.hold(context, shard, parked.connection, parked.slot, response)?;
+                    self.hold(context, shard, parked.call, response)?;
                 }
                 Some(_) => return Err(format!("{ticket:?} is answered by another shard")),
                 None if self.answered.contains(&ticket) => {
                     return Err(format!("{ticket:?} is answered twice, now with {}", response.summary()));
                 }
-                // Its connection has gone.
+                // Nobody waits for it any more.
                 None => {}
             }
             self.answered.insert(ticket);
@@ -449,33 +413,16 @@ impl Broker {
         self.check_shard(context, shard)
     }
 
-    /// A reply leaves, or waits for those before it on its connection.
-    fn respond(
-        &mut self,
-        context: &mut Context<'_>,
-        connection: Connection,
-        slot: u64,
-        response: Response,
-    ) -> Result<(), String> {
-        let Some(pipeline) = self.pipelines.get_mut(&connection) else { return Ok(()) };
-        let place = pipeline
-            .started
-            .iter_mut()
-            .find(|it| it.number == slot)
-            .ok_or_else(|| format!("a request is answered twice, now with {}", response.summary()))?;
-        if place.response.replace(response).is_some() {
-            return Err("a request is answered twice".to_owned());
-        }
-        while let Some(Slot { request, response, .. }) =
-            pipeline.started.pop_front_if(|it| it.response.is_some())
-        {
-            let response = response.expect("it was just found");
-            context.checker.see_reply(&request, &response)?;
-            context.counts.fenced += u64::from(response.is_fenced());
-            context.counts.no_room += u64::from(response.error() == Some(ErrorCode::PolicyViolation));
-            context.outputs.push(Output::Send(connection, response));
-        }
-        self.start_waiting(context, connection)
+    /// A reply leaves.
+    fn respond(&mut self, context: &mut Context<'_>, call: Call, response: Response) -> Result<(), String> {
+        let Some(Open { request, .. }) = self.open.remove(&call) else {
+            return Err(format!("a request is answered twice, now with {}", response.summary()));
+        };
+        context.checker.see_reply(&request, &response)?;
+        context.counts.fenced += u64::from(response.is_fenced());
+        context.counts.no_room += u64::from(response.error() == Some(ErrorCode::PolicyViolation));
+        context.outputs.push(Output::Send(call, response));
+        Ok(())
     }
 
     /// Does what is due.
@@ -526,12 +473,18 @@ impl Broker {
         Ok(())
     }
 
-    /// The requests that are parked, and since when.
-    pub fn parked(&self) -> impl Iterator<Item = (&Request, u64)> {
-        self.parked.values().filter_map(|parked| {
-            let started = &self.pipelines.get(&parked.connection)?.started;
-            let slot = started.iter().find(|it| it.number == parked.slot)?;
-            Some((&slot.request, parked.since))
-        })
+    /// The requests that the machine owes an answer, whether or not somebody still waits for it, and since when.
+    pub fn asked(&self) -> impl Iterator<Item = (&Request, u64)> {
+        self.asked.values().map(|asked| (&asked.request, asked.since))
+    }
+
+    /// Whether this op is here and not answered.
+    pub fn has_open(&self, call: Call) -> bool {
+        self.open.contains_key(&call)
+    }
+
+    /// The ops that are not answered, and since when.
+    pub fn open(&self) -> impl Iterator<Item = (Call, &Request, u64)> {
+        self.open.iter().map(|(call, open)| (*call, &open.request, open.since))
     }
 }

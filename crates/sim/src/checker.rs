@@ -19,6 +19,8 @@ use membership::{Given, Membership};
 #[derive(Clone, Debug, Default)]
 pub struct Checker {
     groups: BTreeMap<String, History>,
+    /// Whether all groups together may have only so many members. Whoever is refused for that stays what it was.
+    pub limits_members: bool,
     /// How many replies and commits were held against the rules.
     pub checks: u64,
 }
@@ -102,6 +104,7 @@ impl Checker {
                         membership.see_listed(joined.generation, &member.member_id);
                     }
                 }
+                Err(ErrorCode::GroupMaxSizeReached) if self.limits_members => {}
                 Err(ErrorCode::GroupMaxSizeReached) => {
                     membership.see_gone(&op.member_id, "there was no room for it");
                 }

@@ -7,6 +7,7 @@
 mod joining;
 mod offsets;
 mod profile;
+mod setbacks;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -41,6 +42,8 @@ pub enum Phase {
     Connecting(u64),
     /// It asks for its coordinator.
     Finding,
+    /// It was told that there is none now, and asks again then.
+    Unfound(u64),
     /// It joins then.
     Pausing(u64),
     /// It commits for the last time before it joins again.
@@ -221,7 +224,9 @@ impl Consumer {
     pub fn next_wake(&self) -> Option<u64> {
         let own = match self.phase {
             Phase::Down | Phase::Stopped(_) => return None,
-            Phase::Unconnected(at) | Phase::Connecting(at) | Phase::Pausing(at) => Some(at),
+            Phase::Unconnected(at) | Phase::Connecting(at) | Phase::Unfound(at) | Phase::Pausing(at) => {
+                Some(at)
+            }
             Phase::Stable => {
                 let rejoin = self.wants_rejoin.then(|| self.busy.map_or(0, |(_, until)| until));
                 let commit =
@@ -253,8 +258,9 @@ impl Consumer {
                 actions.push(Action::Connect);
             }
             Phase::Connecting(until) if until <= now => self.lose_coordinator(now, actions),
+            Phase::Unfound(at) if at <= now => self.find(now, actions),
             Phase::Pausing(at) if at <= now => self.join(around, actions),
-            Phase::Unconnected(_) | Phase::Connecting(_) | Phase::Pausing(_) => {}
+            Phase::Unconnected(_) | Phase::Connecting(_) | Phase::Unfound(_) | Phase::Pausing(_) => {}
             Phase::Committing | Phase::Syncing => self.heartbeat_if_due(now, actions),
             Phase::Stable => {
                 self.heartbeat_if_due(now, actions);
@@ -266,8 +272,7 @@ impl Consumer {
     /// The connection is open.
     pub fn handle_connected(&mut self, now: u64, actions: &mut Vec<Action>) {
         if matches!(self.phase, Phase::Connecting(_)) {
-            self.phase = Phase::Finding;
-            self.send(now, What::FindCoordinator, Request::FindCoordinator, actions);
+            self.find(now, actions);
         }
     }
 
@@ -294,11 +299,14 @@ impl Consumer {
         // What was asked as another member, or in another generation, says nothing about this one.
         let current = waiting.generation == self.generation && waiting.member_id == self.member_id;
         match (waiting.what, response) {
-            (What::FindCoordinator, Response::Coordinator) => {
-                if self.phase == Phase::Finding {
-                    self.found(around, actions);
+            (What::FindCoordinator, Response::Coordinator(error)) => match (self.phase, error) {
+                (Phase::Finding, None) => self.found(around, actions),
+                (Phase::Finding, Some(ErrorCode::CoordinatorNotAvailable)) => {
+                    self.phase = Phase::Unfound(around.now + self.profile.backoff_ms);
                 }
-            }
+                (Phase::Finding, Some(error)) => self.member_error(around.now, error, actions),
+                _ => {}
+            },
             (What::Join, Response::Join(reply)) => {
                 if self.phase == Phase::Joining {
                     return self.joined(around, reply, actions);
@@ -343,6 +351,11 @@ impl Consumer {
     /// When the busy application has either finished or been thrown out by its own client.
     fn busy_ends(&self, (since, until): (u64, u64)) -> u64 {
         until.min(since + self.profile.rebalance_ms)
+    }
+
+    fn find(&mut self, now: u64, actions: &mut Vec<Action>) {
+        self.phase = Phase::Finding;
+        self.send(now, What::FindCoordinator, Request::FindCoordinator, actions);
     }
 
     fn found(&mut self, around: &mut Surroundings<'_>, actions: &mut Vec<Action>) {
@@ -403,61 +416,6 @@ impl Consumer {
             .filter(|(topic, _)| self.dealt.contains_key(*topic))
             .map(|(k, v)| (k.clone(), *v))
             .collect()
-    }
-
-    /// What any request of a member does about an error that is not a matter of that request.
-    fn member_error(&mut self, now: u64, error: ErrorCode, actions: &mut Vec<Action>) {
-        match error {
-            ErrorCode::IllegalGeneration => {
-                self.forget_membership();
-                if self.profile.forgets_id {
-                    self.member_id.clear();
-                }
-                self.pause(now);
-            }
-            // A group that an administrator has deleted has no members.
-            ErrorCode::UnknownMemberId | ErrorCode::GroupIdNotFound => {
-                self.forget_membership();
-                self.member_id.clear();
-                self.pause(now);
-            }
-            ErrorCode::CoordinatorLoadInProgress => {
-                // A heartbeat that comes too early changes nothing for a member that has its assignment.
-                if !self.assigned {
-                    self.pause(now);
-                }
-            }
-            ErrorCode::CoordinatorNotAvailable | ErrorCode::NotCoordinator => {
-                self.lose_coordinator(now, actions);
-            }
-            error => {
-                self.crash();
-                self.phase = Phase::Stopped(error);
-                actions.push(Action::Disconnect);
-            }
-        }
-    }
-
-    fn forget_membership(&mut self) {
-        self.generation = -1;
-        self.assigned = false;
-        self.owned.clear();
-        self.positions_known = false;
-        self.leader = false;
-    }
-
-    fn pause(&mut self, now: u64) {
-        self.phase = Phase::Pausing(now + self.profile.backoff_ms);
-    }
-
-    fn lose_coordinator(&mut self, now: u64, actions: &mut Vec<Action>) {
-        actions.push(Action::Disconnect);
-        self.waiting.clear();
-        if self.phase == Phase::Leaving {
-            self.crash();
-        } else {
-            self.phase = Phase::Unconnected(now + self.profile.backoff_ms);
-        }
     }
 
     fn heartbeat_if_due(&mut self, now: u64, actions: &mut Vec<Action>) {

@@ -31,11 +31,23 @@ pub struct Counts {
     pub expired: u64,
     /// Answers that there is no room for more groups, members or offsets.
     pub no_room: u64,
+    /// Rails between a gateway and the broker that were cut, by whatever.
+    pub cut_rails: u64,
+    /// Rails on which nothing moved for a while.
+    pub stalled_rails: u64,
+    /// Gateways that ended without a word.
+    pub killed_gateways: u64,
+    /// Ops that were under way when their gateway saw its rail dead.
+    pub lost_ops: u64,
+    /// Requests that a gateway refused because it had no rail.
+    pub refused_ops: u64,
+    /// Parked ops that the broker dropped because their client had gone from its gateway.
+    pub cancelled_ops: u64,
 }
 
 impl Counts {
     /// Everything that is counted, by a name for people.
-    pub fn each(&self) -> [(&'static str, u64); 13] {
+    pub fn each(&self) -> [(&'static str, u64); 19] {
         [
             ("lost messages", self.lost),
             ("doubled requests", self.doubled),
@@ -50,6 +62,12 @@ impl Counts {
             ("fenced answers", self.fenced),
             ("expired sessions", self.expired),
             ("answers for want of room", self.no_room),
+            ("cut rails", self.cut_rails),
+            ("stalled rails", self.stalled_rails),
+            ("killed gateways", self.killed_gateways),
+            ("ops lost with their rail", self.lost_ops),
+            ("requests refused without a rail", self.refused_ops),
+            ("parked ops cancelled", self.cancelled_ops),
         ]
     }
 
@@ -73,6 +91,12 @@ impl Counts {
         self.fenced += other.fenced;
         self.expired += other.expired;
         self.no_room += other.no_room;
+        self.cut_rails += other.cut_rails;
+        self.stalled_rails += other.stalled_rails;
+        self.killed_gateways += other.killed_gateways;
+        self.lost_ops += other.lost_ops;
+        self.refused_ops += other.refused_ops;
+        self.cancelled_ops += other.cancelled_ops;
     }
 }
 

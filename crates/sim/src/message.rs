@@ -1,9 +1,29 @@
-//! What travels between a consumer and the broker, reduced to what groups are about.
+//! What travels between a consumer, a gateway and the broker, reduced to what groups are about.
 
 use coordination::error_code::ErrorCode;
 use coordination::{op, reply};
 
 use crate::consumer_protocol::Partition;
+
+/// An op as both ends of a rail know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Call {
+    /// The rail. One that was cut never comes back; the next has another number.
+    pub link: u64,
+    /// Which lane of it the op, its cancelling and its answer take.
+    pub lane: usize,
+    /// The gateway's own number for it.
+    pub number: u64,
+}
+
+/// On whose behalf an op is asked.
+#[derive(Clone, Debug)]
+pub struct Carrier {
+    /// What the client calls itself.
+    pub client_id: String,
+    /// The client's address.
+    pub host: String,
+}
 
 /// What a consumer asks.
 #[derive(Clone, Debug)]
@@ -62,8 +82,8 @@ pub struct Fetch {
 /// What the broker answers.
 #[derive(Clone, Debug)]
 pub enum Response {
-    /// Here it is.
-    Coordinator,
+    /// Here it is, unless there is something wrong.
+    Coordinator(Option<ErrorCode>),
     /// See [`Request::Join`].
     Join(reply::JoinGroup),
     /// See [`Request::Sync`].
@@ -109,7 +129,7 @@ impl Request {
     /// The answer that says only what is wrong.
     pub fn refusal(&self, error: ErrorCode) -> Response {
         match self {
-            Self::FindCoordinator => Response::Coordinator,
+            Self::FindCoordinator => Response::Coordinator(Some(error)),
             Self::Join(op) => {
                 Response::Join(reply::JoinGroup { member_id: op.member_id.clone(), result: Err(error) })
             }
@@ -172,7 +192,7 @@ impl Response {
     /// What is wrong, if anything.
     pub fn error(&self) -> Option<ErrorCode> {
         match self {
-            Self::Coordinator => None,
+            Self::Coordinator(error) => *error,
             Self::Join(reply) => reply.result.as_ref().err().copied(),
             Self::Sync(reply) => reply.result.as_ref().err().copied(),
             Self::Heartbeat(reply) => reply.error,
@@ -194,7 +214,8 @@ impl Response {
     /// The answer in a few words, for a trace.
     pub fn summary(&self) -> String {
         match self {
-            Self::Coordinator => "Coordinator".to_owned(),
+            Self::Coordinator(None) => "Coordinator".to_owned(),
+            Self::Coordinator(Some(error)) => format!("Coordinator {error}"),
             Self::Join(reply) => match &reply.result {
                 Ok(joined) => format!(
                     "Join member={} generation={} leader={} members={}{}",

@@ -12,6 +12,8 @@ use crate::random::Random;
 /// The scene of one run.
 #[derive(Debug)]
 pub struct Plan {
+    /// How many gateways there are apart from the broker; with none the broker has one within itself, and no rail.
+    pub gateways: usize,
     /// How many shards the broker has.
     pub shards: usize,
     /// How the broker is set up.
@@ -66,6 +68,7 @@ impl Plan {
             plan_members(random, group, &topics, &mut consumers);
         }
         Self {
+            gateways: if random.per_mille(600) { 1 + random.index(3) } else { 0 },
             shards: 1 + random.index(2),
             settings: plan_settings(random),
             limits: plan_limits(random),
@@ -96,6 +99,9 @@ fn plan_limits(random: &mut Random) -> Room {
     if random.per_mille(200) {
         if random.per_mille(300) {
             limits.groups = 1 + random.index(2);
+        }
+        if random.per_mille(300) {
+            limits.members = 1 + random.index(8);
         }
         if random.per_mille(800) {
             limits.bytes = 1_500 + random.index(15_000);

@@ -2,23 +2,26 @@
 
 mod chaos;
 mod network;
+mod rail;
 mod settling;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 use coordination::error_code::ErrorCode;
 
-use crate::broker::{Broker, Connection, Context, Outcome, Output, Place, Tamper};
+use crate::broker::{Broker, Context, Outcome, Output, Place, Tamper};
 use crate::checker::Checker;
 use crate::consumer::{Action, Consumer, Phase, Surroundings};
 use crate::counts::Counts;
-use crate::message::{Request, Response};
+use crate::gateway::{self, Connection, Gateway};
+use crate::message::{Call, Request, Response};
 use crate::plan::{Faults, Plan};
 use crate::random::Random;
 use crate::trace::Trace;
 
 use network::Link;
+use rail::{Dialling, Parcel, Rail};
 
 /// What a run was like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,6 +89,20 @@ struct World {
     /// Whether the broker's process runs.
     up: bool,
     stalled_until: u64,
+    /// All gateways: those apart from the broker, or the one within it.
+    gateways: Vec<Gateway>,
+    /// What the gateways want done and is not done yet.
+    wishes: VecDeque<gateway::Output>,
+    /// Whether somebody is doing it.
+    is_serving: bool,
+    /// Whether gateways and broker are apart.
+    has_rail: bool,
+    rails: BTreeMap<u64, Rail>,
+    next_rail: u64,
+    /// How each gateway comes to its rail.
+    dialling: Vec<Dialling>,
+    /// Ops that only one end of their rail knew of, long after they had left, when that was last looked for.
+    astray: BTreeSet<Call>,
     links: BTreeMap<Connection, Link>,
     next_connection: Connection,
     everybody: Vec<Process>,
@@ -105,6 +122,8 @@ struct World {
 struct Process {
     consumer: Consumer,
     link: Option<Connection>,
+    /// The gateway that it tries next.
+    gateway: usize,
     wakes_at: Option<u64>,
 }
 
@@ -114,8 +133,16 @@ enum Event {
     Connected(Connection),
     Asked(Connection, Request),
     Answered(Connection, Response),
-    BrokerSeesClosed(Connection),
+    GatewaySeesClosed(Connection),
     ConsumerSeesClosed(Connection),
+    GatewayStarts(usize),
+    RailDialled(usize, u64),
+    /// Something comes out of a rail.
+    Carried(Call, Parcel),
+    /// The broker takes up what has come out of a rail.
+    Taken(Call, Parcel),
+    GatewaySeesCut(u64),
+    BrokerSeesCut(u64),
     Woken(usize),
     Started(usize),
     Flushed(Place),
@@ -132,10 +159,19 @@ impl World {
         let plan = Plan::new(&mut random);
         let mut trace = Trace::new(traced);
         trace.note(|| format!("{plan:#?}"));
+        let mut checker = Checker::default();
+        checker.limits_members = plan.limits.members < usize::MAX;
+        let gateways = plan.gateways.max(1);
         let everybody = plan
             .consumers
             .into_iter()
-            .map(|profile| Process { consumer: Consumer::new(profile), link: None, wakes_at: None })
+            .enumerate()
+            .map(|(at, profile)| Process {
+                consumer: Consumer::new(profile),
+                link: None,
+                gateway: at % gateways,
+                wakes_at: None,
+            })
             .collect();
         Self {
             now: 0,
@@ -144,11 +180,19 @@ impl World {
             events: BTreeMap::new(),
             next_event: 0,
             trace,
-            checker: Checker::default(),
+            checker,
             summary: Summary::default(),
             broker: Broker::new(plan.shards, plan.settings, plan.limits, plan.topic_ids, tamper),
             up: false,
             stalled_until: 0,
+            gateways: (0..gateways).map(|_| Gateway::default()).collect(),
+            wishes: VecDeque::new(),
+            is_serving: false,
+            has_rail: plan.gateways > 0,
+            rails: BTreeMap::new(),
+            next_rail: 1,
+            dialling: vec![Dialling::default(); gateways],
+            astray: BTreeSet::new(),
             links: BTreeMap::new(),
             next_connection: 0,
             everybody,
@@ -169,6 +213,12 @@ impl World {
 
     fn play(&mut self) -> Result<(), String> {
         self.after(0, Event::BrokerStarts);
+        if self.has_rail {
+            for at in 0..self.gateways.len() {
+                let delay = self.random.between(0, 1_000);
+                self.after(delay, Event::GatewayStarts(at));
+            }
+        }
         for at in 0..self.everybody.len() {
             let delay = self.random.between(0, 5_000);
             self.after(delay, Event::Started(at));
@@ -230,13 +280,19 @@ impl World {
                     self.with(at, Turn::Response(response))?;
                 }
             }
-            Event::BrokerSeesClosed(connection) => self.broker.close(connection),
+            Event::GatewaySeesClosed(connection) => return self.gateway_sees_closed(connection),
             Event::ConsumerSeesClosed(connection) => {
                 if let Some(at) = self.owner(connection) {
                     self.trace.note(|| format!("  c{at} sees its connection closed"));
                     self.with(at, Turn::Disconnected)?;
                 }
             }
+            Event::GatewayStarts(at) => self.gateway_starts(at),
+            Event::RailDialled(at, life) => self.rail_dialled(at, life),
+            Event::Carried(call, parcel) => return self.carried(number, call, parcel),
+            Event::Taken(call, parcel) => return self.taken(number, call, parcel),
+            Event::GatewaySeesCut(link) => return self.gateway_sees_cut(link),
+            Event::BrokerSeesCut(link) => self.broker_sees_cut(number, link),
             Event::Woken(at) => {
                 if self.everybody[at].wakes_at == Some(self.now) {
                     self.everybody[at].wakes_at = None;
@@ -268,6 +324,10 @@ impl World {
             Event::BrokerStarts => {
                 self.trace.note(|| "broker starts".to_owned());
                 self.up = true;
+                if !self.has_rail {
+                    self.gateways[0].start();
+                    self.gateways[0].connect(rail::WITHIN);
+                }
                 self.load_what_is_not_loaded();
             }
             Event::ShardLoads(shard) => {
@@ -308,7 +368,7 @@ impl World {
         work(&mut self.broker, &mut context)?;
         for output in context.outputs {
             match output {
-                Output::Send(connection, response) => self.answer(connection, response),
+                Output::Send(call, response) => self.broker_answers(call, response)?,
                 Output::Flush(place) => {
                     let delay = if self.random.per_mille(20) {
                         self.random.between(10, 500)
@@ -357,16 +417,7 @@ impl World {
         }
         for action in actions {
             match action {
-                Action::Connect => {
-                    self.hang_up(at);
-                    let connection = self.next_connection;
-                    self.next_connection += 1;
-                    let link = Link { owner: Some(at), lost: false, to_broker: 0, to_consumer: 0 };
-                    self.links.insert(connection, link);
-                    self.everybody[at].link = Some(connection);
-                    let delay = self.delay();
-                    self.after(delay, Event::Dialled(connection));
-                }
+                Action::Connect => self.dial(at),
                 Action::Disconnect => self.hang_up(at),
                 Action::Send(request) => self.ask(at, request),
             }

@@ -34,9 +34,12 @@ pub(super) fn check_same(machine: &Shard, read: &Shard, what: impl Fn() -> Strin
 /// for its story, and does not ask for that: what is there already bounds it.
 pub(super) fn check_growth(before: Usage, after: Usage, room: Room) -> Result<(), String> {
     let groups = after.groups.saturating_sub(before.groups);
+    let members = after.members.saturating_sub(before.members);
     let bytes = after.bytes.saturating_sub(before.bytes);
-    if groups <= room.groups && bytes <= room.bytes.saturating_add(before.bytes) {
+    if groups <= room.groups && members <= room.members && bytes <= room.bytes.saturating_add(before.bytes) {
         return Ok(());
     }
-    Err(format!("{groups} groups and {bytes} bytes were added where there was room for {room:?}"))
+    Err(format!(
+        "{groups} groups, {members} members and {bytes} bytes were added where there was room for {room:?}"
+    ))
 }

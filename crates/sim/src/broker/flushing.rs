@@ -6,11 +6,11 @@ use coordination::reply::GroupState;
 
 use crate::counts::Counts;
 use crate::disk::{Batches, Split};
-use crate::message::Response;
+use crate::message::{Call, Response};
 use crate::random::Random;
 
 use super::admin::Forgetting;
-use super::{Broker, Connection, Context, Held, Outcome, Output, Place};
+use super::{Broker, Context, Held, Outcome, Output, Place};
 
 impl Broker {
     /// Writes what was gathered; mostly in one batch for each log, now and then in many.
@@ -31,16 +31,15 @@ impl Broker {
         &mut self,
         context: &mut Context<'_>,
         shard: usize,
-        connection: Connection,
-        slot: u64,
+        call: Call,
         response: Response,
     ) -> Result<(), String> {
         let live = self.shards[shard].live.as_mut().expect("a step was made");
         if live.durable < live.emitted {
-            live.held.push_back(Held { until: live.emitted, connection, slot, response });
+            live.held.push_back(Held { until: live.emitted, call, response });
             return Ok(());
         }
-        self.respond(context, connection, slot, response)
+        self.respond(context, call, response)
     }
 
     /// The disk is done with a flush.
@@ -91,35 +90,33 @@ impl Broker {
         loop {
             let Some(live) = &mut self.shards[shard].live else { return Ok(()) };
             let Some(held) = live.held.pop_front_if(|it| it.until <= durable) else { return Ok(()) };
-            self.respond(context, held.connection, held.slot, held.response)?;
+            self.respond(context, held.call, held.response)?;
         }
     }
 
     /// Memory is ahead of the log: it is dropped, and everybody who waits is told to come back.
     fn drop_shard(&mut self, context: &mut Context<'_>, shard: usize) -> Result<(), String> {
         let live = self.shards[shard].live.take().expect("it was live");
-        let mut refused: Vec<(Connection, u64)> =
-            live.held.into_iter().map(|it| (it.connection, it.slot)).collect();
+        let mut refused: Vec<Call> = live.held.into_iter().map(|it| it.call).collect();
         self.parked.retain(|_, parked| {
             let stays = parked.shard != shard;
             if !stays {
-                refused.push((parked.connection, parked.slot));
+                refused.push(parked.call);
             }
             stays
         });
         self.asked.retain(|_, asked| asked.shard != shard);
-        for (connection, slot) in refused {
-            let Some(pipeline) = self.pipelines.get(&connection) else { continue };
-            let Some(place) = pipeline.started.iter().find(|it| it.number == slot) else { continue };
-            let response = place.request.refusal(ErrorCode::NotCoordinator);
-            self.respond(context, connection, slot, response)?;
+        for call in refused {
+            let Some(open) = self.open.get(&call) else { continue };
+            let response = open.request.refusal(ErrorCode::NotCoordinator);
+            self.respond(context, call, response)?;
         }
         Ok(())
     }
 
-    /// Power is cut: of what was under way a beginning is on the disk, and all connections are gone.
+    /// Power is cut: of what was under way a beginning is on the disk, and all rails are gone.
     pub fn crash(&mut self, random: &mut Random, counts: &mut Counts) {
-        self.pipelines.clear();
+        self.open.clear();
         self.parked.clear();
         self.asked.clear();
         for hosted in &mut self.shards {

@@ -21,7 +21,7 @@ impl World {
         self.after(pause.min(until_calm), Event::Chaos);
         let at = self.random.index(self.everybody.len());
         let profile = self.everybody[at].consumer.profile.clone();
-        match self.random.between(0, 99) {
+        match self.random.between(0, if self.has_rail { 119 } else { 99 }) {
             0..=11 => {
                 self.trace.note(|| format!("  c{at} crashes"));
                 self.summary.counts.consumer_crashes += u64::from(self.everybody[at].consumer.lives());
@@ -71,6 +71,7 @@ impl World {
                 let until = (self.now + self.random.between(10, 20_000)).min(self.calm_at);
                 self.trace.note(|| format!("broker stalls until {until}"));
                 self.stalled_until = until.max(self.stalled_until);
+                self.rails_feel_stall();
             }
             69..=76 => self.come_back(at),
             77..=90 if self.up && self.stalled_until <= self.now => self.administer(&profile)?,
@@ -80,9 +81,12 @@ impl World {
                     self.trace.note(|| format!("  c{at} is disconnected"));
                     self.summary.counts.cut += 1;
                     self.after(0, Event::ConsumerSeesClosed(connection));
-                    self.after(2, Event::BrokerSeesClosed(connection));
+                    self.after(2, Event::GatewaySeesClosed(connection));
                 }
             }
+            100..=107 => self.cut_some_rail(),
+            108..=113 => self.stall_some_rail(),
+            114..=119 => self.kill_some_gateway(),
             _ => {}
         }
         Ok(())
@@ -107,13 +111,11 @@ impl World {
         self.broker.crash(&mut self.random, &mut self.summary.counts);
         self.up = false;
         self.stalled_until = 0;
-        for at in 0..self.everybody.len() {
-            if let Some(connection) = self.everybody[at].link
-                && self.random.per_mille(800)
-            {
-                let delay = self.random.between(1, 50);
-                self.after(delay, Event::ConsumerSeesClosed(connection));
-            }
+        if self.has_rail {
+            self.broker_leaves_rails();
+        } else {
+            let connections = self.gateways[0].kill();
+            self.tell_closed(connections);
         }
         let delay = self.random.between(1, 15_000);
         self.after(delay, Event::BrokerStarts);
@@ -211,6 +213,7 @@ impl World {
         if self.lifts_limits {
             self.broker.lift_limits();
         }
+        self.start_gateways();
         for at in 0..self.everybody.len() {
             self.everybody[at].consumer.be_free(self.now);
             self.with(at, Turn::Nothing)?;

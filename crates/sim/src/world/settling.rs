@@ -11,6 +11,9 @@ use super::{Event, World};
 /// How long after the last fault the broker may still be starting and reading its logs.
 const STARTING_MS: u64 = 16_000;
 
+/// How much longer until its gateways have reached it, at the latest of their attempts.
+const REACHING_MS: u64 = 4_000;
+
 /// What messages, flushes and pauses between two attempts may take beside all timeouts.
 const SLACK_MS: u64 = 5_000;
 
@@ -54,7 +57,17 @@ impl World {
             }
             return Ok(false);
         }
-        self.check_parked()?;
+        if let Some(at) = self.gateways.iter().position(|it| it.is_up() && it.link().is_none()) {
+            if self.now > self.calm_at + STARTING_MS + REACHING_MS {
+                return Err(format!(
+                    "g{at} has no rail {} ms after the faults stopped",
+                    self.now - self.calm_at
+                ));
+            }
+            return Ok(false);
+        }
+        self.check_asked()?;
+        self.check_rails()?;
         let mut all_rest = true;
         for group in self.groups.clone() {
             all_rest &= self.look_at(&group)?;
@@ -99,9 +112,9 @@ impl World {
         Ok(false)
     }
 
-    /// Nobody waits for longer than a rebalance of its group may take.
-    fn check_parked(&self) -> Result<(), String> {
-        for (request, since) in self.broker.parked() {
+    /// No request waits for longer than a rebalance of its group may take, even if nobody reads the answer any more.
+    fn check_asked(&self) -> Result<(), String> {
+        for (request, since) in self.broker.asked() {
             let waits = self.now - since.max(self.calm_at);
             if waits > self.timeouts(request.group()).rebalance + SLACK_MS {
                 return Err(format!("{} waits for {waits} ms", request.summary()));
@@ -152,7 +165,11 @@ impl World {
                 return Some(format!("c{at} of {group} is {:?}", consumer.phase));
             }
             let link = self.everybody[*at].link;
-            if !link.is_some_and(|it| self.broker.knows(it) && !self.links[&it].lost) {
+            let is_heard = |it| {
+                let link = &self.links[&it];
+                self.gateways[link.gateway].knows(it) && !link.lost
+            };
+            if !link.is_some_and(is_heard) {
                 return Some(format!("c{at} of {group} speaks to nobody"));
             }
             if consumer.generation != members[0].1.generation {
