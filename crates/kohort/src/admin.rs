@@ -1,5 +1,7 @@
 //! The admin HTTP listener: health, metrics, and what Kafka's protocol cannot say.
 
+pub(crate) mod manage;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -13,6 +15,8 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
+use broker::Broker;
+use coordination::catalog::ORG_NAME_OF_DEFAULT;
 use coordination::group::Event;
 use coordination::ids::GroupId;
 use prometheus_client::encoding::text::encode;
@@ -28,14 +32,32 @@ use crate::token;
 pub(crate) type TakeSnapshot = Box<dyn Fn(&Path) -> anyhow::Result<SnapshotSummary> + Send + Sync>;
 
 /// Tells what the broker remembers of a group's rebalances.
-pub(crate) type FindGroupEvents =
-    Box<dyn Fn(String) -> Pin<Box<dyn Future<Output = Result<GroupEvents, NoEvents>> + Send>> + Send + Sync>;
+pub(crate) type FindGroupEvents = Box<
+    dyn Fn(GroupNamed) -> Pin<Box<dyn Future<Output = Result<GroupEvents, NoEvents>> + Send>> + Send + Sync,
+>;
+
+/// A group of an organisation.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GroupNamed {
+    /// The group's name.
+    pub(crate) group: String,
+    /// The organisation's name.
+    #[serde(default = "default_org")]
+    pub(crate) org: String,
+}
+
+fn default_org() -> String {
+    ORG_NAME_OF_DEFAULT.to_owned()
+}
 
 /// Why nothing can be told of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoEvents {
     /// There is no such group.
     Absent,
+    /// There is no such organisation.
+    NoOrg,
     /// The groups among which it would be are being loaded.
     Loading,
     /// The groups among which it would be cannot be read.
@@ -60,6 +82,8 @@ pub(crate) struct Serving {
     pub(crate) take_snapshot: TakeSnapshot,
     /// What `/v1/group-events` tells.
     pub(crate) group_events: FindGroupEvents,
+    /// Who knows organisations, users and gateways.
+    pub(crate) broker: Arc<Broker>,
 }
 
 /// How far the broker is.
@@ -125,7 +149,7 @@ pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
 }
 
 fn router(admin: Arc<Admin>) -> Router {
-    Router::new()
+    manage::routes(Router::new())
         .route("/livez", get(async || "alive\n"))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
@@ -211,12 +235,6 @@ async fn snapshot(State(admin): State<Arc<Admin>>, headers: HeaderMap, body: Byt
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GroupEventsQuery {
-    group: String,
-}
-
 /// What `/v1/group-events` answers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct GroupEvents {
@@ -233,18 +251,20 @@ pub(crate) struct GroupEvents {
 async fn group_events(
     State(admin): State<Arc<Admin>>,
     headers: HeaderMap,
-    query: Result<Query<GroupEventsQuery>, QueryRejection>,
+    query: Result<Query<GroupNamed>, QueryRejection>,
 ) -> Response {
     let serving = match admin.admit(&headers) {
         Ok(serving) => serving,
         Err(refusal) => return refusal,
     };
-    let group = match query {
-        Ok(Query(GroupEventsQuery { group })) => group,
+    let named = match query {
+        Ok(Query(named)) => named,
         Err(error) => return refuse(StatusCode::BAD_REQUEST, &format!("expected ?group=NAME: {error}")),
     };
-    match (serving.group_events)(group.clone()).await {
+    let GroupNamed { group, org } = named.clone();
+    match (serving.group_events)(named).await {
         Ok(events) => Json(events).into_response(),
+        Err(NoEvents::NoOrg) => refuse(StatusCode::NOT_FOUND, &format!("organisation {org} does not exist")),
         Err(NoEvents::Absent) => refuse(StatusCode::NOT_FOUND, &format!("group {group} does not exist")),
         Err(NoEvents::Loading) => {
             let message = "the broker still loads its groups; try again in a moment";
@@ -266,11 +286,16 @@ fn refuse(status: StatusCode, message: &str) -> Response {
 mod tests {
     use std::future;
 
+    use coordination::settings::Settings;
+    use store::{LocalStore, RealDisk};
+
     use crate::http::request;
 
     use super::*;
 
-    async fn start() -> (Arc<Admin>, String) {
+    pub(super) const TOKEN: &str = "secret-secret-secret";
+
+    pub(super) async fn start() -> (Arc<Admin>, String) {
         let listener = bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let admin = Arc::new(Admin::default());
@@ -278,14 +303,17 @@ mod tests {
         (admin, address)
     }
 
-    fn ready(admin: &Admin) {
+    /// A broker on a new data directory, which is removed when the directory is dropped.
+    pub(super) async fn ready(admin: &Admin) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
         let take_snapshot: TakeSnapshot = Box::new(|directory| {
             anyhow::ensure!(directory != Path::new("/taken"), "/taken exists already");
             Ok(SnapshotSummary { bytes: 42, ..SnapshotSummary::default() })
         });
         let registry = Registry::with_prefix("kohort");
-        let group_events: FindGroupEvents = Box::new(|group| {
+        let group_events: FindGroupEvents = Box::new(|GroupNamed { group, org }| {
             Box::pin(future::ready(match &*group {
+                _ if org != "default" => Err(NoEvents::NoOrg),
                 "a b" => Ok(GroupEvents {
                     group,
                     id: GroupId::from_u128(1),
@@ -297,8 +325,11 @@ mod tests {
                 _ => Err(NoEvents::Absent),
             }))
         });
-        let token = "secret-secret-secret".to_owned();
-        admin.serving(Serving { registry, token, take_snapshot, group_events });
+        let token = TOKEN.to_owned();
+        let store = LocalStore::open(Arc::new(RealDisk), dir.path(), store::Options::default()).unwrap().0;
+        let broker = Broker::start(Arc::new(store), Settings::default()).await.unwrap();
+        admin.serving(Serving { registry, token, take_snapshot, group_events, broker });
+        dir
     }
 
     #[tokio::test]
@@ -308,7 +339,7 @@ mod tests {
         assert_eq!(get("/livez").await.status, 200);
         assert_eq!(get("/readyz").await, (503, "recovering\n"));
         assert_eq!(get("/metrics").await.status, 200);
-        ready(&admin);
+        let _dir = ready(&admin).await;
         assert_eq!(get("/readyz").await, (200, "ready\n"));
         assert!(get("/metrics").await.body.ends_with("# EOF\n"));
         admin.draining();
@@ -323,7 +354,7 @@ mod tests {
         let post = async |token, body| request(&address, "POST", "/v1/snapshot", token, body).await.unwrap();
         let right = Some("secret-secret-secret");
         assert_eq!(post(right, "{\"directory\": \"/new\"}").await.status, 503);
-        ready(&admin);
+        let _dir = ready(&admin).await;
         assert_eq!(post(None, "{\"directory\": \"/new\"}").await.status, 401);
         assert_eq!(post(Some("guess"), "{\"directory\": \"/new\"}").await.status, 401);
         assert_eq!(post(right, "{}").await.status, 400);
@@ -346,7 +377,7 @@ mod tests {
     #[tokio::test]
     async fn a_group_that_cannot_be_looked_for_is_not_said_to_be_absent() {
         let (admin, address) = start().await;
-        ready(&admin);
+        let _dir = ready(&admin).await;
         let get = async |group| {
             let path = format!("/v1/group-events?group={group}");
             request(&address, "GET", &path, Some("secret-secret-secret"), "").await.unwrap()
@@ -363,9 +394,13 @@ mod tests {
         let get = async |token, path| request(&address, "GET", path, token, "").await.unwrap();
         let (right, path) = (Some("secret-secret-secret"), "/v1/group-events?group=a%20b");
         assert_eq!(get(right, path).await.status, 503);
-        ready(&admin);
+        let _dir = ready(&admin).await;
         assert_eq!(get(None, path).await.status, 401);
         assert_eq!(get(right, "/v1/group-events").await.status, 400);
+        assert_eq!(
+            get(right, "/v1/group-events?group=c&org=acme").await,
+            (404, "{\"error\":\"organisation acme does not exist\"}")
+        );
         assert_eq!(
             get(right, "/v1/group-events?group=c").await,
             (404, "{\"error\":\"group c does not exist\"}")

@@ -18,6 +18,28 @@ pub(crate) async fn ask(
     body: &str,
     wish: &str,
 ) -> anyhow::Result<String> {
+    ask_as(args, method, path, body, wish, Kind::Failed).await
+}
+
+/// The same for something that is to be made: that it exists already has the exit code of its own.
+pub(crate) async fn ask_to_make(
+    args: &AdminArgs,
+    method: &str,
+    path: &str,
+    body: &str,
+    wish: &str,
+) -> anyhow::Result<String> {
+    ask_as(args, method, path, body, wish, Kind::Absent).await
+}
+
+async fn ask_as(
+    args: &AdminArgs,
+    method: &str,
+    path: &str,
+    body: &str,
+    wish: &str,
+    conflict: Kind,
+) -> anyhow::Result<String> {
     let file = args.token_file.clone().unwrap_or_else(|| token::path(&args.data_dir));
     let token = token::read(&file).map_err(|error| {
         let message = format!(
@@ -32,6 +54,8 @@ pub(crate) async fn ask(
     })?;
     match answer.status {
         200 => Ok(answer.body),
+        400 => Err(Failure::new(Kind::Usage, format!("{wish}: {}", words(&answer))).into()),
+        409 => Err(Failure::new(conflict, format!("{wish}: {}", words(&answer))).into()),
         404 => Err(Failure::new(Kind::Absent, format!("{wish}: {}", words(&answer))).into()),
         _ => Err(Failure::new(Kind::Failed, format!("{wish}: {}", words(&answer))).into()),
     }

@@ -1,14 +1,22 @@
 //! The command line: what can be typed, and how it is explained.
 
+pub(crate) mod acl;
 pub(crate) mod assigner;
+pub(crate) mod broker;
+pub(crate) mod gateway;
 pub(crate) mod group;
+pub(crate) mod org;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use self::acl::AclCommand;
 use self::assigner::{AssignerArgs, HandoffCommand};
+use self::broker::BrokerArgs;
+use self::gateway::GatewayArgs;
 use self::group::GroupCommand;
+use self::org::{OrgCommand, UserCommand};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,6 +26,8 @@ Examples:
   kohort topic create orders --partitions 6 --config cleanup.policy=compact
   kohort topic list -o json
   kohort group describe billing
+  kohort user create alice
+  kohort broker --rail-listen 0.0.0.0:9643        and gateways elsewhere: kohort gateway --help
   kohort assigner --etcd http://127.0.0.1:2379    assign partitions to stateful consumers
   kohort bench heartbeat --compare kohort=127.0.0.1:9092,kafka=127.0.0.1:19092
 
@@ -50,12 +60,25 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the broker (the same as `kohort` alone)
     Serve(Box<ServeArgs>),
+    /// Run a broker that only gateways reach, or say which gateways may
+    Broker(Box<BrokerArgs>),
+    /// Run a gateway: Kafka listeners in front of a broker elsewhere
+    Gateway(Box<GatewayArgs>),
     /// Create, list, describe, alter and delete topics of any Kafka
     #[command(subcommand)]
     Topic(TopicCommand),
     /// List, describe, explain, reset and delete consumer groups of any Kafka
     #[command(subcommand)]
     Group(GroupCommand),
+    /// Allow and deny: ACLs of any Kafka
+    #[command(subcommand)]
+    Acl(AclCommand),
+    /// Create, list, limit and delete organisations, which share a broker and never meet
+    #[command(subcommand)]
+    Org(OrgCommand),
+    /// Create, list and delete users, and change their passwords
+    #[command(subcommand)]
+    User(UserCommand),
     /// Check and list settings
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -251,6 +274,10 @@ pub(crate) struct ClientArgs {
     )]
     pub(crate) bootstrap: Vec<String>,
 
+    /// Log in and speak TLS as this file of properties says, the same as for Kafka's own tools
+    #[arg(long, value_name = "FILE", env = "KOHORT_COMMAND_CONFIG")]
+    pub(crate) command_config: Option<PathBuf>,
+
     /// Give up after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) timeout: u64,
@@ -263,7 +290,7 @@ pub(crate) struct ClientArgs {
 /// What can be done with settings.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Check the settings that `serve` would use and show those that are set
+    /// Check the settings that `serve` or a gateway would use, with the files they name, and show those that are set
     Check {
         /// Where settings come from.
         #[command(flatten)]

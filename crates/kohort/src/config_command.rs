@@ -1,11 +1,12 @@
 //! `kohort config`: the settings that would be used, and all there are.
 
-use coordination::settings::{BROKER_PROPERTIES, Property, Settings, TOPIC_PROPERTIES};
+use coordination::settings::{BROKER_PROPERTIES, LISTENER_PREFIX, Property, Settings, TOPIC_PROPERTIES};
 use serde::Serialize;
 
 use crate::cli::{ConfigCommand, Format, SettingsArgs};
-use crate::configuration;
+use crate::configuration::{self, Problems};
 use crate::failure::{Failure, Kind};
+use crate::listeners;
 use crate::output::{Table, show};
 
 /// Runs `kohort config …`.
@@ -19,31 +20,49 @@ pub(crate) fn run(command: &ConfigCommand) -> anyhow::Result<()> {
 /// A setting that is not at its default.
 #[derive(Serialize)]
 struct Changed {
-    name: &'static str,
+    name: String,
     value: String,
     source: &'static str,
-    default: Option<&'static str>,
+    default: Option<String>,
     effective: bool,
 }
 
 fn check(args: &SettingsArgs, format: Format) -> anyhow::Result<()> {
     let configuration = configuration::load(args, std::env::vars_os())
         .map_err(|problems| Failure::new(Kind::Usage, problems.to_string()))?;
+    let problems = listeners::problems(&configuration.settings);
+    if !problems.is_empty() {
+        return Err(Failure::new(Kind::Usage, Problems(problems).to_string()).into());
+    }
     show(format, &changed(&configuration.settings), |changed| render_changed(changed))?;
     Ok(())
 }
 
 fn changed(settings: &Settings) -> Vec<Changed> {
+    let own = settings.changed_of_listeners().map(|(name, layer, value)| Changed {
+        // Without it, the listener would do what all others do.
+        default: of_all_listeners(&name).and_then(|general| settings.value(general)),
+        name,
+        value: value.to_owned(),
+        source: layer.name(),
+        effective: true,
+    });
     settings
         .changed()
         .map(|(property, layer, value)| Changed {
-            name: property.name,
+            name: property.name.to_owned(),
             value: value.to_owned(),
             source: layer.name(),
-            default: property.default,
+            default: property.default.map(str::to_owned),
             effective: property.effective,
         })
+        .chain(own)
         .collect()
+}
+
+/// The property that `listener.name.<name>.<property>` is about.
+fn of_all_listeners(name: &str) -> Option<&str> {
+    name.strip_prefix(LISTENER_PREFIX)?.split_once('.').map(|(_, property)| property)
 }
 
 fn render_changed(changed: &[Changed]) -> String {
@@ -53,10 +72,10 @@ fn render_changed(changed: &[Changed]) -> String {
     let mut table = Table::new(&["PROPERTY", "VALUE", "SOURCE", "DEFAULT", "NOTE"]);
     for setting in changed {
         table.row([
-            setting.name.to_owned(),
+            setting.name.clone(),
             setting.value.clone(),
             setting.source.to_owned(),
-            setting.default.unwrap_or("null").to_owned(),
+            setting.default.clone().unwrap_or_else(|| "null".to_owned()),
             if setting.effective { String::new() } else { "has no effect in Kohort".to_owned() },
         ]);
     }
@@ -127,10 +146,14 @@ mod tests {
         let mut settings = Settings::default();
         settings.set(Layer::File, "num.partitions", "3").unwrap();
         settings.set(Layer::Flags, "num.io.threads", "2").unwrap();
+        settings.set(Layer::File, "ssl.client.auth", "required").unwrap();
+        settings.set(Layer::File, "listener.name.inside.ssl.client.auth", "none").unwrap();
         expect![[r#"
-            PROPERTY        VALUE  SOURCE  DEFAULT  NOTE
-            num.io.threads  2      flag    8        has no effect in Kohort
-            num.partitions  3      file    1
+            PROPERTY                              VALUE     SOURCE  DEFAULT   NOTE
+            num.io.threads                        2         flag    8         has no effect in Kohort
+            num.partitions                        3         file    1
+            ssl.client.auth                       required  file    none
+            listener.name.inside.ssl.client.auth  none      file    required
         "#]]
         .assert_eq(&render_changed(&changed(&settings)));
     }

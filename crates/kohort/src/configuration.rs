@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use coordination::settings::{BROKER_PROPERTIES, Layer, Listener, SettingError, Settings, nearest};
+use coordination::settings::{
+    BROKER_PROPERTIES, LISTENER_PREFIX, Layer, Listener, SettingError, Settings, is_per_listener, nearest,
+};
 
 use crate::cli::SettingsArgs;
 
@@ -46,6 +48,26 @@ pub(crate) fn load(
     args: &SettingsArgs,
     environment: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Configuration, Problems> {
+    let (configuration, mut problems) = gather(args, environment);
+    check(&configuration.settings, &mut problems);
+    problems.extend(configuration.settings.listener_problems());
+    if problems.is_empty() { Ok(configuration) } else { Err(Problems(problems)) }
+}
+
+/// The same, for a process that listens for no clients: what its listeners would lack is the gateways' concern.
+pub(crate) fn load_without_listeners(
+    args: &SettingsArgs,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<Configuration, Problems> {
+    let (configuration, mut problems) = gather(args, environment);
+    check(&configuration.settings, &mut problems);
+    if problems.is_empty() { Ok(configuration) } else { Err(Problems(problems)) }
+}
+
+fn gather(
+    args: &SettingsArgs,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> (Configuration, Vec<String>) {
     let mut configuration = Configuration::default();
     let mut problems = Vec::new();
     let mut set = |settings: &mut Settings, layer, place: &str, name: &str, value: &str| {
@@ -75,7 +97,12 @@ pub(crate) fn load(
             Some(Meaning::LogFormat) => configuration.log.format = Some(value),
             Some(Meaning::File | Meaning::OfAnotherCommand) => {}
             None if set_by_kubernetes(name, &value) || is_of_the_assigner(name) => {}
-            None => unknown.push(variable),
+            None => match listener_property(name) {
+                Some(property) => {
+                    set(&mut configuration.settings, Layer::Environment, &variable, &property, &value);
+                }
+                None => unknown.push(variable),
+            },
         }
     }
 
@@ -106,8 +133,7 @@ pub(crate) fn load(
     if let Some(file) = file {
         read_file(&file, &mut configuration.settings, &mut problems);
     }
-    check(&configuration.settings, &mut problems);
-    if problems.is_empty() { Ok(configuration) } else { Err(Problems(problems)) }
+    (configuration, problems)
 }
 
 /// What the names of our variables begin with.
@@ -137,6 +163,10 @@ fn environment_names() -> BTreeMap<String, Meaning> {
         ("LOG", Meaning::Log),
         ("LOG_FORMAT", Meaning::LogFormat),
         ("BOOTSTRAP", Meaning::OfAnotherCommand),
+        ("BROKER", Meaning::OfAnotherCommand),
+        ("COMMAND_CONFIG", Meaning::OfAnotherCommand),
+        ("GATEWAY_KEY", Meaning::OfAnotherCommand),
+        ("GATEWAY_KEY_FILE", Meaning::OfAnotherCommand),
     ];
     properties.chain(flags.map(|(name, meaning)| (name.to_owned(), meaning))).collect()
 }
@@ -144,6 +174,21 @@ fn environment_names() -> BTreeMap<String, Meaning> {
 /// `num.partitions` is NUM_PARTITIONS; a leading `kohort.` would only repeat the prefix.
 fn variable_name(property: &str) -> String {
     property.strip_prefix("kohort.").unwrap_or(property).replace('.', "_").to_uppercase()
+}
+
+/// The property of one listener that a variable stands for: LISTENER_NAME_OUTSIDE_SSL_KEYSTORE_LOCATION is
+/// `listener.name.outside.ssl.keystore.location`. A listener's name may hold what separates words here, so the variable
+/// is read from its end.
+fn listener_property(variable: &str) -> Option<String> {
+    let place = variable.strip_prefix("LISTENER_NAME_")?;
+    let own = BROKER_PROPERTIES.iter().map(|property| property.name).filter(|name| is_per_listener(name));
+    let fitting = own.filter_map(|property| {
+        let listener = place.strip_suffix(&variable_name(property))?.strip_suffix('_')?;
+        (!listener.is_empty()).then_some((listener, property))
+    });
+    // The longest end is meant: `kohort.ssl.key.location` ends with what could be another property.
+    let (listener, property) = fitting.min_by_key(|(listener, _)| listener.len())?;
+    Some(format!("{LISTENER_PREFIX}{}.{property}", listener.to_ascii_lowercase()))
 }
 
 /// What is said of a variable with our prefix that means nothing; `known` have it no more.
@@ -264,6 +309,18 @@ fn check(settings: &Settings, problems: &mut Vec<String>) {
     {
         problems.push(format!("kohort.admin.address: {problem}"));
     }
+    if let Some(endpoint) = settings.otlp_endpoint()
+        && !is_plain_url(&endpoint)
+    {
+        problems
+            .push(format!("kohort.otlp.endpoint: {endpoint} is not of the form http://host:port (no TLS)"));
+    }
+}
+
+/// Whether a URL leads to a host by HTTP in the clear.
+fn is_plain_url(text: &str) -> bool {
+    let host = text.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
+    host.is_some_and(|host| !host.is_empty() && !host.contains(['/', ' ', '@', '?', '#']))
 }
 
 #[cfg(test)]
@@ -289,7 +346,7 @@ mod tests {
 
     #[test]
     fn no_two_properties_share_a_variable() {
-        let flags = 8;
+        let flags = 12;
         assert_eq!(environment_names().len(), BROKER_PROPERTIES.len() + flags);
     }
 
@@ -334,6 +391,30 @@ mod tests {
         assert_eq!((settings.data_dir().as_str(), settings.admin_address()), ("elsewhere", None));
         assert_eq!(settings.value("kohort.flush").as_deref(), Some("os"));
         assert_eq!(configuration.log.level.as_deref(), Some("debug"));
+    }
+
+    #[test]
+    fn a_variable_may_be_about_one_listener() {
+        let environment = variables(&[
+            ("KOHORT_LISTEN", "OUT_SIDE://127.0.0.1:0"),
+            ("KOHORT_LISTENER_SECURITY_PROTOCOL_MAP", "OUT_SIDE:SSL"),
+            ("KOHORT_LISTENER_NAME_OUT_SIDE_SSL_KEYSTORE_LOCATION", "out.pem"),
+            ("KOHORT_LISTENER_NAME_OUT_SIDE_ORG", "acme"),
+        ]);
+        let settings = load(&SettingsArgs::default(), environment).unwrap().settings;
+        let own = settings.of_listener("OUT_SIDE");
+        assert_eq!((own.ssl_keystore_location(), own.org()), (Some("out.pem".into()), Some("acme".into())));
+        assert_eq!(settings.org(), None);
+        let of_nothing = variables(&[("KOHORT_LISTENER_NAME_OUT_NUM_PARTITIONS", "1")]);
+        assert!(load(&SettingsArgs::default(), of_nothing).is_err());
+    }
+
+    #[test]
+    fn what_listeners_lack_matters_where_there_are_some() {
+        let environment = || variables(&[("KOHORT_LISTEN", "SSL://127.0.0.1:0")]);
+        let refused = load(&SettingsArgs::default(), environment()).unwrap_err().to_string();
+        assert!(refused.contains("ssl.keystore.location"), "{refused}");
+        load_without_listeners(&SettingsArgs::default(), environment()).unwrap();
     }
 
     #[test]
@@ -384,7 +465,7 @@ mod tests {
     #[test]
     fn all_problems_are_told_at_once_with_the_nearest_name() {
         let file = file("\"num.partition\" = 2\n");
-        let mut args = flags(&[("fetch.max.bytes", "x")]);
+        let mut args = flags(&[("fetch.max.bytes", "x"), ("kohort.otlp.endpoint", "collector:4317")]);
         args.config = Some(file.path().to_owned());
         args.advertise = vec!["OTHER://h:1".to_owned()];
         let environment = variables(&[("KOHORT_NUM_PARTITION", "3"), ("KOHORT_SERVICE_HOST", "10.0.0.1")]);
@@ -400,6 +481,8 @@ mod tests {
                     file.path().display()
                 ),
                 "advertised.listeners: there is no listener named OTHER".to_owned(),
+                "kohort.otlp.endpoint: collector:4317 is not of the form http://host:port (no TLS)"
+                    .to_owned(),
             ]
         );
     }

@@ -2,21 +2,35 @@
 
 use std::time::Duration;
 
-use client::{Client, ClientError, Options};
+use client::{Client, ClientError, Options, Security};
 use coordination::error_code::ErrorCode;
 
 use crate::cli::ClientArgs;
+use crate::command_config;
 use crate::failure::{Failure, Kind};
 use crate::output::plain;
 
 /// Connects to the broker that the flags name.
 pub(crate) async fn connect(args: &ClientArgs) -> anyhow::Result<Client> {
-    let options = Options {
-        client_id: "kohort-cli".to_owned(),
-        patience: Duration::from_secs(args.timeout),
-        ..Options::default()
+    let security = match &args.command_config {
+        Some(file) => command_config::read(file)?,
+        None => Security::default(),
     };
-    Client::connect(&args.bootstrap, options).await.map_err(failure)
+    let patience = Duration::from_secs(args.timeout);
+    let options = Options { client_id: "kohort-cli".to_owned(), patience, security };
+    Client::connect(&args.bootstrap, options).await.map_err(|error| {
+        let hint = if args.command_config.is_none() && is_about_security(&error) {
+            "; --command-config FILE says how"
+        } else {
+            ""
+        };
+        Failure::new(kind(&error), format!("{}{hint}", describe(&error))).into()
+    })
+}
+
+/// Whether what is missing can be said in a file of properties.
+fn is_about_security(error: &ClientError) -> bool {
+    matches!(error, ClientError::WantsTls { .. } | ClientError::Tls { .. })
 }
 
 /// A client's error with the exit code that scripts expect for it.

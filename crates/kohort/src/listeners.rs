@@ -4,18 +4,20 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use coordination::settings::{Listener, Settings};
-use gateway::{Gateway, ListenerConfig, Options};
+use gateway::{Gateway, ListenerConfig, Options, Security};
 use tokio::net::lookup_host;
 use tracing::debug;
 
 use crate::failure::{Failure, Kind};
+use crate::listener_security::security;
 
 /// Takes all addresses that the settings name.
 pub(crate) async fn bind(settings: &Settings) -> anyhow::Result<Gateway> {
     let by_default = settings.origin("listeners").is_none();
     let mut configs = Vec::new();
     for listener in settings.listeners() {
-        configs.extend(resolve(&listener, &settings.advertised_listeners()).await?);
+        let security = security(settings, &listener.name)?;
+        configs.extend(resolve(&listener, &settings.advertised_listeners(), &security).await?);
     }
     loop {
         match Gateway::bind(configs.clone(), options(settings)) {
@@ -37,6 +39,24 @@ pub(crate) async fn bind(settings: &Settings) -> anyhow::Result<Gateway> {
             }
         }
     }
+}
+
+/// What is wrong with the files and rules that listeners would open with, each in a sentence: what can be found out
+/// without taking their addresses.
+pub(crate) fn problems(settings: &Settings) -> Vec<String> {
+    let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let mut problems = Vec::new();
+    for Listener { name, .. } in settings.listeners() {
+        let opened = security(settings, &name).and_then(|security| {
+            let config = ListenerConfig { name: name.clone(), addr: anywhere, advertised: None, security };
+            Gateway::bind(vec![config], options(settings)).map_err(|error| error.source.into())
+        });
+        if let Err(error) = opened {
+            problems.push(format!("listener {name}: {error}"));
+        }
+    }
+    problems.dedup();
+    problems
 }
 
 /// The addresses that clients are to be given, the most useful first.
@@ -72,12 +92,21 @@ fn host_and_port(listener: &Listener) -> String {
 }
 
 /// Every address that a listener's host name stands for; `localhost` is often two.
-async fn resolve(listener: &Listener, advertised: &[Listener]) -> anyhow::Result<Vec<ListenerConfig>> {
+async fn resolve(
+    listener: &Listener,
+    advertised: &[Listener],
+    security: &Security,
+) -> anyhow::Result<Vec<ListenerConfig>> {
     let advertised = advertised
         .iter()
         .find(|candidate| candidate.name == listener.name)
         .map(|listener| (listener.host.clone(), listener.port));
-    let config = |addr| ListenerConfig { name: listener.name.clone(), addr, advertised: advertised.clone() };
+    let config = |addr| ListenerConfig {
+        name: listener.name.clone(),
+        addr,
+        advertised: advertised.clone(),
+        security: security.clone(),
+    };
     if listener.host.is_empty() {
         return Ok(vec![config(SocketAddr::from(([0_u16; 8], listener.port)))]);
     }
@@ -106,6 +135,8 @@ fn options(settings: &Settings) -> Options {
         socket_listen_backlog_size: settings
             .socket_listen_backlog_size()
             .unwrap_or(defaults.socket_listen_backlog_size),
+        failed_authentication_delay: settings.failed_authentication_delay(),
+        authentication_timeout: settings.authentication_timeout(),
         ..defaults
     }
 }
@@ -129,7 +160,10 @@ mod tests {
 
     #[tokio::test]
     async fn every_listener_gets_a_socket_and_its_advertised_address() {
-        let settings = settings(&[("listeners", "127.0.0.1:0,INSIDE://127.0.0.1:0")]);
+        let settings = settings(&[
+            ("listeners", "127.0.0.1:0,INSIDE://127.0.0.1:0"),
+            ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT"),
+        ]);
         let gateway = bind(&settings).await.unwrap();
         let addresses = gateway.local_addrs();
         assert_eq!(addresses.len(), 2);
@@ -146,6 +180,17 @@ mod tests {
         let (four, six) = ((Ipv4Addr::LOCALHOST, 9092).into(), (Ipv6Addr::LOCALHOST, 9092).into());
         assert_eq!(for_clients(&Settings::default(), &[four, six]), ["localhost:9092"]);
         assert_eq!(for_clients(&Settings::default(), &[four]), ["127.0.0.1:9092"]);
+    }
+
+    #[test]
+    fn files_and_rules_can_be_checked_without_taking_the_address() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("SSL://{}", taken.local_addr().unwrap());
+        let missing = settings(&[("listeners", &address), ("ssl.keystore.location", "/nowhere/server.pem")]);
+        let problems = problems(&missing);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].starts_with("listener SSL: read /nowhere/server.pem: "), "{problems:?}");
+        assert_eq!(super::problems(&Settings::default()), Vec::<String>::new());
     }
 
     #[tokio::test]

@@ -3,29 +3,38 @@
 //! For a newcomer: `cli` is what can be typed, `configuration` gathers the settings, `serve` puts a broker
 //! together. The other commands are a file each.
 
+mod acl_command;
 mod admin;
 mod admin_client;
 mod assigner_command;
 mod bench_command;
+mod broker_command;
 mod cli;
+mod command_config;
 mod config_command;
 mod configuration;
 mod dial;
 mod failure;
+mod gateway_command;
 mod group_command;
 mod handoff_command;
 mod http;
+mod listener_security;
 mod listeners;
 mod log_command;
 mod logging;
 mod metrics;
+mod org_command;
 mod output;
+mod rail_door;
 mod running;
 mod serve;
 mod signals;
 mod snapshot_command;
+mod telemetry;
 mod token;
 mod topic_command;
+mod user_command;
 mod version_command;
 
 use std::process::ExitCode;
@@ -49,8 +58,13 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         None => return serve::run(&cli.serve),
         Some(Command::Serve(args)) => return serve::run(&args),
+        Some(Command::Broker(args)) => return broker_command::run(*args),
+        Some(Command::Gateway(args)) => return gateway_command::run(&args),
         Some(Command::Topic(command)) => wait(topic_command::run(command))?,
         Some(Command::Group(command)) => wait(group_command::run(command))?,
+        Some(Command::Org(command)) => wait(org_command::run(command))?,
+        Some(Command::User(command)) => wait(user_command::run(command))?,
+        Some(Command::Acl(command)) => wait(acl_command::run(command))?,
         Some(Command::Snapshot(args)) => wait(snapshot_command::run(args))?,
         Some(Command::Config(command)) => config_command::run(&command)?,
         Some(Command::Assigner(args)) => return assigner_command::run(*args),

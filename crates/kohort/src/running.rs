@@ -9,17 +9,13 @@ use anyhow::Context;
 use broker::{Broker, GroupStory};
 use coordination::error_code::ErrorCode;
 use coordination::group::Slug;
-use coordination::ids::OrgId;
 use coordination::settings::{Flush, Settings};
 use prometheus_client::registry::Registry;
 use rail::Rail;
 use store::{LocalStore, Metrics, RealDisk, Recovery};
 use tracing::{error, info, warn};
 
-use crate::admin::{FindGroupEvents, GroupEvents, NoEvents, TakeSnapshot};
-
-/// The name of the organisation that plain listeners serve.
-const DEFAULT_ORG: &str = "default";
+use crate::admin::{FindGroupEvents, GroupEvents, GroupNamed, NoEvents, TakeSnapshot};
 
 /// Opens the data directory and recovers what it holds; blocks.
 pub(crate) fn open(settings: &Settings) -> anyhow::Result<Opened> {
@@ -107,6 +103,11 @@ impl Running {
         Arc::clone(&self.broker) as Arc<dyn Rail>
     }
 
+    /// The broker itself.
+    pub(crate) fn broker(&self) -> &Arc<Broker> {
+        &self.broker
+    }
+
     /// Where its data is.
     pub(crate) fn data_dir(&self) -> &Path {
         self.store.dir()
@@ -131,12 +132,13 @@ impl Running {
     /// What is remembered of a group's rebalances.
     pub(crate) fn group_events(&self) -> FindGroupEvents {
         let broker = Arc::clone(&self.broker);
-        Box::new(move |group| {
+        Box::new(move |GroupNamed { group, org }| {
             let broker = Arc::clone(&broker);
             Box::pin(async move {
-                match broker.group_story(OrgId::DEFAULT, &group).await {
+                let id = broker.admin().look(|catalog| catalog.org_named(&org).map(|org| org.id));
+                match broker.group_story(id.ok_or(NoEvents::NoOrg)?, &group).await {
                     Ok(Some(GroupStory { identity, events })) => {
-                        let rrl = Slug::sanitize(&group, identity.id).rrl(DEFAULT_ORG);
+                        let rrl = Slug::sanitize(&group, identity.id).rrl(&org);
                         Ok(GroupEvents { group, id: identity.id, rrl, events })
                     }
                     Ok(None) => Err(NoEvents::Absent),

@@ -39,8 +39,13 @@ fn help_begins_with_what_it_is_and_ends_with_examples_and_exit_codes() {
 
             Commands:
               serve     Run the broker (the same as `kohort` alone)
+              broker    Run a broker that only gateways reach, or say which gateways may
+              gateway   Run a gateway: Kafka listeners in front of a broker elsewhere
               topic     Create, list, describe, alter and delete topics of any Kafka
               group     List, describe, explain, reset and delete consumer groups of any Kafka
+              acl       Allow and deny: ACLs of any Kafka
+              org       Create, list, limit and delete organisations, which share a broker and never meet
+              user      Create, list and delete users, and change their passwords
               config    Check and list settings
               assigner  Assign partitions of any Kafka to stateful consumers by warm handoff, or ask about it
               handoff   List, show and cancel handoffs of partitions between the assigner's consumers
@@ -74,6 +79,8 @@ fn help_begins_with_what_it_is_and_ends_with_examples_and_exit_codes() {
               kohort topic create orders --partitions 6 --config cleanup.policy=compact
               kohort topic list -o json
               kohort group describe billing
+              kohort user create alice
+              kohort broker --rail-listen 0.0.0.0:9643        and gateways elsewhere: kohort gateway --help
               kohort assigner --etcd http://127.0.0.1:2379    assign partitions to stateful consumers
               kohort bench heartbeat --compare kohort=127.0.0.1:9092,kafka=127.0.0.1:19092
 
@@ -113,6 +120,8 @@ fn topic_create_has_help_of_its_own() {
                   --if-not-exists               Succeed if the topic exists already
               -b, --bootstrap <ADDR:PORT>       A broker to ask; several with commas [env: KOHORT_BOOTSTRAP=]
                                                 [default: 127.0.0.1:9092]
+                  --command-config <FILE>       Log in and speak TLS as this file of properties says, the same
+                                                as for Kafka's own tools [env: KOHORT_COMMAND_CONFIG=]
                   --timeout <SECONDS>           Give up after this many seconds [default: 15]
               -o, --output <FORMAT>             Show results as a table for people or as JSON for programs
                                                 [default: table] [possible values: table, json]
@@ -217,6 +226,8 @@ fn group_reset_has_help_of_its_own() {
                   --export                 Show the new offsets as CSV, for --from-file
               -b, --bootstrap <ADDR:PORT>  A broker to ask; several with commas [env: KOHORT_BOOTSTRAP=]
                                            [default: 127.0.0.1:9092]
+                  --command-config <FILE>  Log in and speak TLS as this file of properties says, the same as for
+                                           Kafka's own tools [env: KOHORT_COMMAND_CONFIG=]
                   --timeout <SECONDS>      Give up after this many seconds [default: 15]
               -o, --output <FORMAT>        Show results as a table for people or as JSON for programs [default:
                                            table] [possible values: table, json]

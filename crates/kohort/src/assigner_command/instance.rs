@@ -1,13 +1,15 @@
 //! An instance of the assigner in this process, until a signal ends it.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context;
 use assigner::Assigner;
 use coordination::handoff::Mode;
+use coordination::settings::{Layer, Settings};
 use tokio::net::TcpListener;
 use tracing::{info, warn};
 
@@ -17,9 +19,8 @@ use super::settings::Values;
 use crate::cli::LogFormat;
 use crate::cli::assigner::RunArgs;
 use crate::failure::{Failure, Kind};
-use crate::logging;
 use crate::output::print;
-use crate::serve::allow_many_files;
+use crate::serve::Server;
 use crate::signals::Signals;
 
 /// Runs an instance until a signal ends it.
@@ -27,18 +28,29 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let Configuration { values, changed, log } = configuration::load(&args.settings, std::env::vars_os())
         .map_err(|problems| Failure::new(Kind::Usage, problems.to_string()))?;
-    let format = logging::start(&args.logging, &log)?;
-    allow_many_files();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_name("kohort")
-        .build()
-        .context("start the runtime")?;
+    let settings = of_spans(std::env::vars_os())?;
+    let Server { runtime, telemetry, format } =
+        Server::start(&crate::configuration::Configuration { settings, log }, &args.logging, "assigner")?;
     let http_asked_for = changed.iter().any(|changed| changed.setting.name == "http_listen");
     let code = runtime.block_on(serve(values, http_asked_for, format, started));
-    // What still runs in the background must not hold up the end.
-    runtime.shutdown_timeout(Duration::from_millis(100));
+    Server::end(runtime, telemetry);
     code
+}
+
+/// Where spans go, and which: the same two variables say so for a broker on this machine.
+fn of_spans(environment: impl Iterator<Item = (OsString, OsString)>) -> anyhow::Result<Settings> {
+    let mut settings = Settings::default();
+    for (variable, value) in environment {
+        let name = match variable.to_str() {
+            Some("KOHORT_OTLP_ENDPOINT") => "kohort.otlp.endpoint",
+            Some("KOHORT_TRACE_SAMPLE_RATIO") => "kohort.trace.sample.ratio",
+            _ => continue,
+        };
+        settings.set(Layer::Environment, name, &value.to_string_lossy()).map_err(|problem| {
+            Failure::new(Kind::Usage, format!("{}: {problem}", variable.to_string_lossy()))
+        })?;
+    }
+    Ok(settings)
 }
 
 async fn serve(
@@ -185,6 +197,16 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
+
+    #[test]
+    fn spans_go_where_the_environment_says() {
+        let variable = |name: &str, value: &str| [(OsString::from(name), OsString::from(value))].into_iter();
+        let settings = of_spans(variable("KOHORT_OTLP_ENDPOINT", "http://c:4317")).unwrap();
+        assert_eq!(settings.otlp_endpoint().as_deref(), Some("http://c:4317"));
+        let wrong = of_spans(variable("KOHORT_TRACE_SAMPLE_RATIO", "2")).unwrap_err().to_string();
+        assert!(wrong.starts_with("KOHORT_TRACE_SAMPLE_RATIO: "), "{wrong}");
+        assert_eq!(of_spans(variable("KOHORT_LISTEN", "x")).unwrap().otlp_endpoint(), None);
+    }
 
     #[test]
     fn the_first_line_says_who_it_is_and_where() {

@@ -164,6 +164,10 @@ pub(crate) struct EventsArgs {
     #[arg(long, value_name = "COUNT")]
     pub(crate) last: Option<usize>,
 
+    /// The organisation that the group belongs to [default: default]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) org: Option<String>,
+
     /// Where to ask.
     #[command(flatten)]
     pub(crate) admin: AdminArgs,

@@ -196,7 +196,7 @@ impl From<GroupDescription> for GroupState {
 async fn identify(groups: &mut [GroupState], admin: &AdminArgs) {
     let mut told = None;
     for group in groups {
-        match events::fetch(&group.group, admin, "find the group's id").await {
+        match events::fetch(&group.group, None, admin, "find the group's id").await {
             Ok(known) => (group.id, group.rrl) = (Some(known.id.to_string()), Some(known.rrl)),
             Err(error) => {
                 // A listener that is not there is not there for any of them.

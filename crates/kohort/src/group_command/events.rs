@@ -12,7 +12,7 @@ use crate::output::{count, plain, show};
 
 /// Shows what the broker remembers.
 pub(super) async fn run(args: &EventsArgs) -> anyhow::Result<()> {
-    let mut told = fetch(&args.group, &args.admin, "show the events").await?;
+    let mut told = fetch(&args.group, args.org.as_deref(), &args.admin, "show the events").await?;
     if let Some(last) = args.last {
         told.events.drain(..told.events.len().saturating_sub(last));
     }
@@ -20,8 +20,14 @@ pub(super) async fn run(args: &EventsArgs) -> anyhow::Result<()> {
 }
 
 /// What the admin listener knows of a group.
-pub(super) async fn fetch(group: &str, admin: &AdminArgs, wish: &str) -> anyhow::Result<GroupEvents> {
-    let path = format!("/v1/group-events?group={}", query_value(group));
+pub(super) async fn fetch(
+    group: &str,
+    org: Option<&str>,
+    admin: &AdminArgs,
+    wish: &str,
+) -> anyhow::Result<GroupEvents> {
+    let org = org.map(|org| format!("&org={}", query_value(org))).unwrap_or_default();
+    let path = format!("/v1/group-events?group={}{org}", query_value(group));
     let answer = ask(admin, "GET", &path, "", wish).await?;
     serde_json::from_str(&answer).context("understand the broker's answer")
 }
