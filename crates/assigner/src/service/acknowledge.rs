@@ -8,7 +8,7 @@ use crate::clock::now_ms;
 use crate::groups::{Group, GroupId};
 
 use super::limits::PROGRESS_INTERVAL_MS;
-use super::message::{self, Said};
+use super::message;
 use super::{Service, refusal};
 
 /// The handoff that an acknowledgement was about.
@@ -24,13 +24,7 @@ impl Service {
         request: &proto::PartitionReadyRequest,
     ) -> Result<proto::PartitionReadyResponse, Status> {
         let group = message::group(&request.group)?;
-        let ack = message::ack(&Said {
-            consumer_name: &request.consumer_name,
-            session: &request.session,
-            partition: request.partition.as_ref(),
-            handoff_id: &request.handoff_id,
-            epoch: request.epoch,
-        })?;
+        let ack = message::ack(&request.into())?;
         let decide = |known: &Group| ready(&known.state, now_ms(), &ack);
         let Named { handoff_id, epoch } = self.acknowledge(&group, &ack, decide).await?;
         tracing::debug!(handoff = handoff_id, "ready");
@@ -43,13 +37,7 @@ impl Service {
         request: &proto::PartitionReleasedRequest,
     ) -> Result<proto::PartitionReleasedResponse, Status> {
         let group = message::group(&request.group)?;
-        let ack = message::ack(&Said {
-            consumer_name: &request.consumer_name,
-            session: &request.session,
-            partition: request.partition.as_ref(),
-            handoff_id: &request.handoff_id,
-            epoch: request.epoch,
-        })?;
+        let ack = message::ack(&request.into())?;
         let decide = |known: &Group| released(&known.state, &ack);
         let Named { handoff_id, epoch } = self.acknowledge(&group, &ack, decide).await?;
         tracing::debug!(handoff = handoff_id, "released");
@@ -62,13 +50,7 @@ impl Service {
         request: &proto::WarmProgressRequest,
     ) -> Result<proto::WarmProgressResponse, Status> {
         let group = message::group(&request.group)?;
-        let ack = message::ack(&Said {
-            consumer_name: &request.consumer_name,
-            session: &request.session,
-            partition: request.partition.as_ref(),
-            handoff_id: &request.handoff_id,
-            epoch: request.epoch,
-        })?;
+        let ack = message::ack(&request.into())?;
         let decide = |known: &Group| {
             let now = Progress { done: request.done, total: request.total, at_ms: now_ms() };
             let step = progress(&known.state, &ack, now)?;

@@ -88,6 +88,25 @@ pub(super) struct Said<'a> {
     pub(super) epoch: u64,
 }
 
+/// The messages that say it differ in nothing but their names.
+macro_rules! says {
+    ($($message:ident),*) => {$(
+        impl<'a> From<&'a proto::$message> for Said<'a> {
+            fn from(message: &'a proto::$message) -> Self {
+                Self {
+                    consumer_name: &message.consumer_name,
+                    session: &message.session,
+                    partition: message.partition.as_ref(),
+                    handoff_id: &message.handoff_id,
+                    epoch: message.epoch,
+                }
+            }
+        }
+    )*};
+}
+
+says!(PartitionReadyRequest, PartitionReleasedRequest, WarmProgressRequest);
+
 /// Reads an acknowledgement.
 pub(super) fn ack(said: &Said<'_>) -> Result<Ack, Status> {
     Ok(Ack {
