@@ -1,9 +1,10 @@
-//! The broker under test: our own, or a real Kafka to test the tests.
+//! The broker under test: our own, as one process or with gateways apart, or a real Kafka to test the tests.
 
 use std::env;
 
 use anyhow::Result;
 
+use crate::deployment::{self, Deployment};
 use crate::kafka::Kafka;
 use crate::kohort::{Kohort, Options};
 
@@ -12,6 +13,8 @@ use crate::kohort::{Kohort, Options};
 pub enum Broker {
     /// Ours.
     Kohort(Kohort),
+    /// Ours behind two gateways, with `KOHORT_E2E_BROKER=gateways`.
+    Gateways(Box<Deployment>),
     /// The real one, with `KOHORT_E2E_BROKER=kafka`.
     Kafka(Kafka),
 }
@@ -21,20 +24,32 @@ impl Broker {
     ///
     /// Settings whose name begins with `kohort.` are kept from Kafka.
     pub fn start(settings: &[(&str, &str)]) -> Result<Self> {
-        if env::var("KOHORT_E2E_BROKER").is_ok_and(|it| it == "kafka") {
-            let known: Vec<_> =
-                settings.iter().copied().filter(|(name, _)| !name.starts_with("kohort.")).collect();
-            return Ok(Self::Kafka(Kafka::start_with(&known)?));
+        match env::var("KOHORT_E2E_BROKER").as_deref() {
+            Ok("kafka") => {
+                let known: Vec<_> =
+                    settings.iter().copied().filter(|(name, _)| !name.starts_with("kohort.")).collect();
+                Ok(Self::Kafka(Kafka::start_with(&known)?))
+            }
+            Ok("gateways") => {
+                let options = deployment::Options::default();
+                let options =
+                    settings.iter().fold(options, |options, (name, value)| options.set(name, value));
+                Ok(Self::Gateways(Box::new(Deployment::start(options)?)))
+            }
+            _ => {
+                let options = Options::default();
+                let options =
+                    settings.iter().fold(options, |options, (name, value)| options.set(name, value));
+                Ok(Self::Kohort(Kohort::start(options)?))
+            }
         }
-        let options =
-            settings.iter().fold(Options::default(), |options, (name, value)| options.set(name, value));
-        Ok(Self::Kohort(Kohort::start(options)?))
     }
 
     /// Ends the process at once (SIGKILL), whatever it is doing.
     pub fn kill(&mut self) -> Result<()> {
         match self {
             Self::Kohort(kohort) => kohort.kill(),
+            Self::Gateways(deployment) => deployment.kill_broker(),
             Self::Kafka(kafka) => kafka.kill(),
         }
     }
@@ -43,19 +58,24 @@ impl Broker {
     pub fn restart(&mut self) -> Result<()> {
         match self {
             Self::Kohort(kohort) => kohort.restart(),
+            Self::Gateways(deployment) => {
+                deployment.start_broker()?;
+                deployment.wait_for_gateways()
+            }
             Self::Kafka(kafka) => kafka.restart(),
         }
     }
 
     /// Whether it is ours.
     pub fn is_kohort(&self) -> bool {
-        matches!(self, Self::Kohort(_))
+        matches!(self, Self::Kohort(_) | Self::Gateways(_))
     }
 
     /// What the broker printed, over all its starts.
     pub fn output(&self) -> String {
         match self {
             Self::Kohort(kohort) => kohort.output(),
+            Self::Gateways(deployment) => deployment.output(),
             Self::Kafka(kafka) => std::fs::read_to_string(kafka.log()).unwrap_or_default(),
         }
     }
@@ -64,6 +84,7 @@ impl Broker {
     pub fn bootstrap(&self) -> String {
         match self {
             Self::Kohort(kohort) => kohort.bootstrap(),
+            Self::Gateways(deployment) => deployment.bootstrap(),
             Self::Kafka(kafka) => kafka.bootstrap(),
         }
     }

@@ -88,6 +88,18 @@ impl Client {
         }
     }
 
+    /// The command that logs in, without its arguments; `Err` says why there is none. What it takes is described in
+    /// `crates/e2e/clients/python/login.py`.
+    pub fn login(self) -> Result<Command, String> {
+        match self {
+            Self::ConfluentKafka => python("confluent_login.py"),
+            Self::KafkaPython => python("kafka_python_login.py"),
+            Self::FranzGo => go("franz-login"),
+            Self::Java => java("Login", &[]),
+            other => Err(format!("others stand for {}", other.name())),
+        }
+    }
+
     /// The command that is a member of a group, without its arguments; `Err` says why there is none.
     pub fn member(self) -> Result<Command, String> {
         match self {

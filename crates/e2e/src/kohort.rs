@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::{checkout, ports};
 
 /// How long a broker may take until it listens, recovery after a kill included.
-const READY_WITHIN: Duration = Duration::from_secs(30);
+pub(crate) const READY_WITHIN: Duration = Duration::from_secs(30);
 
 /// How to start a [`Kohort`]; the default is an empty directory, free ports and no settings.
 #[derive(Debug, Clone, Default)]
@@ -27,9 +27,25 @@ pub struct Options {
     pub settings: Vec<(String, String)>,
     /// Threads of the runtime; without a number, one for each core.
     pub workers: Option<usize>,
+    /// The names of further listeners, each on a port of its own.
+    pub listeners: Vec<String>,
 }
 
 impl Options {
+    /// Adds a listener of this name and security protocol.
+    #[must_use]
+    pub fn listen(mut self, name: &str, protocol: &str) -> Self {
+        self.listeners.push(name.to_owned());
+        let map = "listener.security.protocol.map";
+        match self.settings.iter_mut().find(|(name, _)| name == map) {
+            Some((_, value)) => {
+                value.push_str(&format!(",{name}:{protocol}"));
+                self
+            }
+            None => self.set(map, &format!("PLAINTEXT:PLAINTEXT,{name}:{protocol}")),
+        }
+    }
+
     /// Adds a broker property.
     #[must_use]
     pub fn set(mut self, name: &str, value: &str) -> Self {
@@ -48,6 +64,8 @@ pub struct Kohort {
     data_dir: PathBuf,
     settings: Vec<(String, String)>,
     workers: Option<usize>,
+    /// Further listeners by name.
+    listeners: Vec<(String, SocketAddr)>,
     scratch: TempDir,
     ready_after: Duration,
 }
@@ -62,16 +80,36 @@ impl Kohort {
         let scratch =
             tempfile::Builder::new().prefix("kohort-").tempdir().context("create Kohort's directory")?;
         let data_dir = options.data_dir.clone().unwrap_or_else(|| scratch.path().join("data"));
-        let [bootstrap, admin] = ports::free_ports()?;
-        let Options { settings, workers, .. } = options;
-        let command = command(&binary, bootstrap, admin, &data_dir, &settings, workers);
+        let Options { settings, workers, listeners: names, .. } = options;
+        let mut free = ports::several_free_ports(2 + names.len())?;
+        let listeners: Vec<_> = names.into_iter().zip(free.split_off(2)).collect();
+        let [bootstrap, admin] = free[..] else { bail!("two ports") };
+        let mut command = command(&binary, bootstrap, admin, &data_dir, &settings, workers);
+        listen(&mut command, &listeners);
         let (child, ready_after) = launch(command, bootstrap, scratch.path())?;
-        Ok(Self { child, binary, bootstrap, admin, data_dir, settings, workers, scratch, ready_after })
+        Ok(Self {
+            child,
+            binary,
+            bootstrap,
+            admin,
+            data_dir,
+            settings,
+            workers,
+            listeners,
+            scratch,
+            ready_after,
+        })
     }
 
     /// The address that clients begin with, as `host:port`.
     pub fn bootstrap(&self) -> String {
         self.bootstrap.to_string()
+    }
+
+    /// The address of a further listener, as `host:port`; empty if there is no such one.
+    pub fn listener(&self, name: &str) -> String {
+        let found = self.listeners.iter().find(|(known, _)| known == name);
+        found.map(|(_, address)| address.to_string()).unwrap_or_default()
     }
 
     /// The address of the admin HTTP listener, as `host:port`.
@@ -117,7 +155,8 @@ impl Kohort {
     /// Starts the broker again and kills it `after` so long, ready or not; it must have been killed or stopped.
     pub fn stumble(&mut self, after: Duration) -> Result<()> {
         let mut command = self.command();
-        let mut child = record_output(&mut command, self.scratch.path())?.spawn().context("start Kohort")?;
+        let output = self.scratch.path().join("output");
+        let mut child = record_output(&mut command, &output)?.spawn().context("start Kohort")?;
         thread::sleep(after);
         child.kill().context("kill Kohort")?;
         child.wait().context("wait for the killed Kohort")?;
@@ -126,14 +165,15 @@ impl Kohort {
 
     /// Asks the broker to end (SIGTERM) and waits for it.
     pub fn stop(&mut self) -> Result<ExitStatus> {
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            kill_process(pid, Signal::TERM).context("ask Kohort to stop")?;
-        }
+        terminate(&self.child)?;
         self.child.wait().context("wait for Kohort to stop")
     }
 
     fn command(&self) -> Command {
-        command(&self.binary, self.bootstrap, self.admin, &self.data_dir, &self.settings, self.workers)
+        let mut command =
+            command(&self.binary, self.bootstrap, self.admin, &self.data_dir, &self.settings, self.workers);
+        listen(&mut command, &self.listeners);
+        command
     }
 
     /// Whether the process still runs.
@@ -170,7 +210,7 @@ pub fn binary() -> Result<PathBuf> {
 }
 
 fn launch(mut command: Command, bootstrap: SocketAddr, scratch: &Path) -> Result<(Child, Duration)> {
-    record_output(&mut command, scratch)?;
+    record_output(&mut command, &scratch.join("output"))?;
     let started = Instant::now();
     let mut child = command.spawn().with_context(|| format!("start {:?}", command.get_program()))?;
     if let Err(error) = ports::wait_until_serving(bootstrap, &mut child, READY_WITHIN) {
@@ -191,13 +231,7 @@ fn command(
     settings: &[(String, String)],
     workers: Option<usize>,
 ) -> Command {
-    let mut command = Command::new(binary);
-    // Every KOHORT_ variable is a setting to the broker, and those of the tests are none.
-    for (name, _) in std::env::vars_os() {
-        if name.as_encoded_bytes().starts_with(b"KOHORT_") {
-            command.env_remove(name);
-        }
-    }
+    let mut command = command_of(binary);
     command.arg("serve").arg("--listen").arg(bootstrap.to_string()).arg("--admin").arg(admin.to_string());
     command.arg("--data-dir").arg(data_dir);
     for (name, value) in settings {
@@ -209,10 +243,40 @@ fn command(
     command
 }
 
-fn record_output<'a>(command: &'a mut Command, scratch: &Path) -> Result<&'a mut Command> {
+fn listen(command: &mut Command, listeners: &[(String, SocketAddr)]) {
+    for (name, address) in listeners {
+        command.arg("--listen").arg(format!("{name}://{address}"));
+    }
+}
+
+/// Our binary, with none of the variables that it would take for settings.
+pub(crate) fn clean_command() -> Result<Command> {
+    Ok(command_of(&binary()?))
+}
+
+fn command_of(binary: &Path) -> Command {
+    let mut command = Command::new(binary);
+    // Every KOHORT_ variable is a setting to the broker, and those of the tests are none.
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"KOHORT_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// Asks a process to end (SIGTERM).
+pub(crate) fn terminate(child: &Child) -> Result<()> {
+    match i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        Some(pid) => kill_process(pid, Signal::TERM).context("ask a process to stop"),
+        None => Ok(()),
+    }
+}
+
+/// Lets the process append what it says to a file.
+pub(crate) fn record_output<'a>(command: &'a mut Command, file: &Path) -> Result<&'a mut Command> {
     let mut options = OpenOptions::new();
-    let output =
-        options.create(true).append(true).open(scratch.join("output")).context("open Kohort's output")?;
+    let output = options.create(true).append(true).open(file).context("open Kohort's output")?;
     command.stdin(Stdio::null()).stdout(output.try_clone().context("share Kohort's output")?).stderr(output);
     Ok(command)
 }

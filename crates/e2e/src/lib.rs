@@ -14,6 +14,8 @@ pub mod etcd;
 
 pub mod assigner;
 
+pub mod deployment;
+
 pub mod clients;
 pub mod setup;
 
@@ -22,3 +24,4 @@ pub mod jars;
 pub mod ports;
 pub mod process;
 pub mod relay;
+pub mod udp_relay;

@@ -15,14 +15,18 @@ use anyhow::{Context, Result, bail};
 /// Another process may take one before it is used. The kernel hands out ephemeral ports in no fixed order, so that
 /// has to be an unlucky moment; a server that cannot bind then says so.
 pub fn free_ports<const N: usize>() -> Result<[SocketAddr; N]> {
-    let mut listeners = Vec::with_capacity(N);
     let mut addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];
-    for address in &mut addresses {
-        let listener = TcpListener::bind(*address).context("find a free port")?;
-        *address = listener.local_addr().context("read the port")?;
-        listeners.push(listener);
-    }
+    addresses.copy_from_slice(&several_free_ports(N)?);
     Ok(addresses)
+}
+
+/// The same where their number is known only now.
+pub fn several_free_ports(count: usize) -> Result<Vec<SocketAddr>> {
+    // All are held until all are found, so that none is found twice.
+    let listeners = (0..count)
+        .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port"))
+        .collect::<Result<Vec<_>>>()?;
+    listeners.iter().map(|listener| listener.local_addr().context("read the port")).collect()
 }
 
 /// The same, for servers that are killed and come back: from below the range out of which the kernel takes ports for
@@ -65,6 +69,21 @@ pub fn wait_until_serving(address: SocketAddr, child: &mut Child, limit: Duratio
         }
         thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Whether a broker or gateway at `address` answers.
+pub fn serves(address: SocketAddr) -> bool {
+    answers(address, Duration::from_secs(1)).is_ok()
+}
+
+/// The status with which an HTTP server answers a GET.
+pub fn get(address: SocketAddr, path: &str) -> Result<u16> {
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).context("read the status")
 }
 
 /// Asks for ApiVersions, version 0, and reads the beginning of the answer.

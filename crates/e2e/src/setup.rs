@@ -132,10 +132,11 @@ fn kafkajs(say: Say<'_>) -> Result<bool> {
     })
 }
 
-const GO_SOURCES: [&str; 9] = [
+const GO_SOURCES: [&str; 10] = [
     "go.mod",
     "go.sum",
     "franz/main.go",
+    "franz-login/main.go",
     "franz-member/commit.go",
     "franz-member/main.go",
     "member/member.go",
@@ -152,7 +153,7 @@ fn go_clients(say: Say<'_>) -> Result<bool> {
         let go = go(say, &sources)?;
         let mut command = Command::new(go);
         command.args(["build", "-o"]).arg(bin.join(""));
-        command.args(["./franz", "./franz-member", "./sarama", "./sarama-member"]);
+        command.args(["./franz", "./franz-login", "./franz-member", "./sarama", "./sarama-member"]);
         run(say, command.current_dir(&sources).env("GOTOOLCHAIN", "local"))
     })
 }
@@ -195,7 +196,8 @@ fn parts(version: &str) -> Vec<u32> {
 fn java_client(say: Say<'_>) -> Result<bool> {
     say("mvn, for the artifacts of crates/e2e/kafka/pom.xml that are not there yet");
     let jars = jars::fetch()?;
-    let sources = ["java/Client.java", "java/Member.java"].map(|name| checkout::clients().join(name));
+    let sources = ["java/Client.java", "java/Login.java", "java/Member.java"]
+        .map(|name| checkout::clients().join(name));
     let classes = checkout::tools().join("java-classes");
     let pom = checkout::root().join("crates/e2e/kafka/pom.xml");
     let mut inputs = sources.to_vec();

@@ -163,6 +163,7 @@ fn dump_log_reads_a_settled_segment() {
 fn first_of_two_segments(broker: &Broker) -> Option<PathBuf> {
     let partitions = match broker {
         Broker::Kohort(kohort) => kohort.data_dir().join("topics"),
+        Broker::Gateways(deployment) => deployment.data_dir().join("topics"),
         Broker::Kafka(kafka) => kafka.data(),
     };
     let mut segments = BTreeMap::new();

@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "support/certificates.rs"]
+mod certificates;
+
 use std::time::Duration;
 
 use client::{
@@ -9,10 +12,9 @@ use client::{
 };
 use e2e::jars;
 use e2e::kafka::{Kafka, Setup};
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
-    IsCa, KeyPair, KeyUsagePurpose,
-};
+use rcgen::{CertificateParams, ExtendedKeyUsagePurpose};
+
+use crate::certificates::{Authority, NAME};
 
 const LISTENERS: [(&str, &str); 6] = [
     ("TLS", "SSL"),
@@ -31,9 +33,6 @@ const SCRAM_USERS: [&str; 3] = [
 
 /// For how long Kafka believes those who come by the hurried listener.
 const SESSION_LASTS: Duration = Duration::from_secs(2);
-
-/// The name in the certificate, where it is not the address.
-const NAME: &str = "kafka.test";
 
 #[tokio::test]
 async fn topics_are_listed_over_tls_and_sasl_and_what_is_wrong_is_told_clearly() {
@@ -58,10 +57,10 @@ struct World {
 impl World {
     fn start() -> Self {
         let authority = Authority::new("the authority");
-        let broker = authority.certify(|params| {
+        let broker = certify(&authority, |params| {
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         });
-        let expired = authority.certify(|params| params.not_after = rcgen::date_time_ymd(2020, 1, 1));
+        let expired = certify(&authority, |params| params.not_after = rcgen::date_time_ymd(2020, 1, 1));
         let scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;";
         let plain =
             "org.apache.kafka.common.security.plain.PlainLoginModule required user_ann=\"plain secret\";";
@@ -99,7 +98,7 @@ impl World {
     }
 
     async fn everything_that_is_right_is_let_in(&self) {
-        let shown = self.authority.certify(|params| {
+        let shown = certify(&self.authority, |params| {
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         });
         let mutual = Tls { identity: Some(shown), ..self.tls() };
@@ -133,7 +132,7 @@ impl World {
 
         let error = self.topics("MUTUAL", trusting(self.tls())).await.unwrap_err();
         assert!(error.is_unreachable() && told(&error).contains("certificate"), "{}", told(&error));
-        let foreign = Tls { identity: Some(stranger.certify(|_| ())), ..self.tls() };
+        let foreign = Tls { identity: Some(certify(&stranger, |_| ())), ..self.tls() };
         let error = self.topics("MUTUAL", trusting(foreign)).await.unwrap_err();
         assert!(error.is_unreachable() && told(&error).contains("certificate"), "{}", told(&error));
     }
@@ -216,38 +215,7 @@ fn in_one_line(pem: &[u8]) -> String {
     String::from_utf8(pem.to_vec()).unwrap().trim().replace("\r\n", "\n").replace('\n', "\\n")
 }
 
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-impl Authority {
-    fn new(name: &str) -> Self {
-        let mut params = CertificateParams::new([]).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        params.distinguished_name = named(name);
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    fn pem(&self) -> String {
-        self.0.pem()
-    }
-
-    /// A certificate for this machine, with whatever `change` makes of it.
-    fn certify(&self, change: impl FnOnce(&mut CertificateParams)) -> Identity {
-        let names = ["127.0.0.1".to_owned(), NAME.to_owned()];
-        let mut params = CertificateParams::new(names).unwrap();
-        params.distinguished_name = named(NAME);
-        change(&mut params);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.0).unwrap();
-        Identity {
-            certificate_pem: certificate.pem().into_bytes(),
-            key_pem: key.serialize_pem().into_bytes(),
-        }
-    }
-}
-
-fn named(name: &str) -> DistinguishedName {
-    let mut names = DistinguishedName::new();
-    names.push(DnType::CommonName, name);
-    names
+fn certify(authority: &Authority, change: impl FnOnce(&mut CertificateParams)) -> Identity {
+    let certified = authority.certify(change);
+    Identity { certificate_pem: certified.certificate.into_bytes(), key_pem: certified.key.into_bytes() }
 }

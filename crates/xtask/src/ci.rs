@@ -31,7 +31,7 @@ pub(crate) fn quick() -> Result<ExitCode> {
 }
 
 /// The suites against the release build, and the minutes that each may take.
-const SUITES: [(&str, u64, &str); 15] = [
+const SUITES: [(&str, u64, &str); 16] = [
     ("hostile bytes", 5, "hostile"),
     ("disks that fail", 5, "disk"),
     ("operations", 5, "operations"),
@@ -44,6 +44,7 @@ const SUITES: [(&str, u64, &str); 15] = [
     ("consumers in groups", 6, "consumers"),
     ("groups of real clients", 15, "groups"),
     ("a Kafka with TLS and SASL", 5, "secure_kafka"),
+    ("listeners that ask who one is", 8, "security"),
     ("etcd, alone and in threes", 6, "etcd"),
     ("the assigner and what can fail", 10, "assigner"),
     ("records through handoffs", 12, "handoff_records"),
@@ -70,8 +71,8 @@ pub(crate) fn fuzz_alone(arguments: &[String]) -> Result<ExitCode> {
     Ok(steps.finish())
 }
 
-/// Measures Kohort beside Kafka and writes docs/benchmarks.md with its plots; `--quick`, `--groups`, `--records` and
-/// `--assigner` measure less and write below target/.
+/// Measures Kohort beside Kafka and writes docs/benchmarks.md with its plots, and the pages of the assigner and of
+/// gateways; `--quick`, `--groups`, `--records`, `--assigner` and `--gateways` measure less.
 pub(crate) fn bench(arguments: &[String]) -> Result<ExitCode> {
     let mut steps = Steps::new(&[])?;
     steps.run("setup", setup::prepare);
@@ -121,14 +122,25 @@ pub(crate) fn all(wanted: &[String]) -> Result<ExitCode> {
     steps.command("release build", 20, cargo().args(["build", "--release", "--package", "kohort"]));
     steps.command("instruction counts", 8, cargo().args(["xtask", "instructions"]));
     for (name, minutes, suite) in SUITES {
-        let mut command = cargo();
-        command.args(["test", "--package", "e2e", "--test", suite, "--", "--nocapture"]);
-        command.env("KOHORT_BIN", checkout::target().join("release/kohort"));
-        // What could not run counts as failed here.
-        command.env("CI", "true");
-        steps.command(name, minutes, &mut command);
+        steps.command(name, minutes, &mut end_to_end(suite));
     }
+    let mut through_gateways = end_to_end("groups");
+    through_gateways.env("KOHORT_E2E_BROKER", "gateways").env("KOHORT_GROUPS_OF", THROUGH_GATEWAYS);
+    steps.command("groups of real clients through two gateways", 10, &mut through_gateways);
     Ok(steps.finish())
+}
+
+/// The clients whose groups also live behind gateways apart from the broker; all others do by hand.
+const THROUGH_GATEWAYS: &str = "Java client,confluent-kafka,franz-go";
+
+/// A suite against the release build.
+fn end_to_end(suite: &str) -> Command {
+    let mut command = cargo();
+    command.args(["test", "--package", "e2e", "--test", suite, "--", "--nocapture"]);
+    command.env("KOHORT_BIN", checkout::target().join("release/kohort"));
+    // What could not run counts as failed here.
+    command.env("CI", "true");
+    command
 }
 
 /// Where the simulator begins. Every run of CI walks the same way, as far as its time allows, so that what fails is the

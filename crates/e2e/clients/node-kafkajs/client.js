@@ -48,7 +48,7 @@ const check = (name, found, wanted) => {
 class Driver {
   constructor(bootstrap) {
     this.kafka = new Kafka({
-      brokers: [bootstrap],
+      brokers: bootstrap.split(","),
       logLevel: logLevel.NOTHING,
       retry: { initialRetryTime: 50, retries: 8 },
     })

@@ -17,7 +17,7 @@ async function main() {
   const [bootstrap, groupId, topic, assignor, session] = process.argv.slice(2)
   const sessionTimeout = Number(session)
   const kafka = new Kafka({
-    brokers: [bootstrap],
+    brokers: bootstrap.split(","),
     logLevel: logLevel.NOTHING,
     // A broker that is away for a while is no reason to end.
     retry: { initialRetryTime: 50, maxRetryTime: 500, retries: 30, restartOnFailure: async () => true },

@@ -17,6 +17,11 @@ pub(crate) fn of_brokers(tools: &Tools) -> Vec<(&'static str, String)> {
     machine().into_iter().chain(others).collect()
 }
 
+/// Machine and versions, for gateways.
+pub(crate) fn of_gateways() -> Vec<(&'static str, String)> {
+    machine().into_iter().chain([("Java", said("java", &["-version"]))]).collect()
+}
+
 /// Machine and versions, for the assigner.
 pub(crate) fn of_the_assigner() -> Vec<(&'static str, String)> {
     machine().into_iter().chain([("etcd", format!("{}, one node", etcd_version()))]).collect()

@@ -23,6 +23,8 @@ pub(crate) struct Generator {
 pub(crate) enum On {
     /// Kohort and Kafka in turn, by their addresses.
     Both { kohort: String, kafka: String },
+    /// Kohort as one process and behind a gateway in turn, by their addresses.
+    Apart { whole: String, apart: String },
     /// One of them.
     One { name: &'static str, address: String },
 }
@@ -96,6 +98,10 @@ impl Generator {
             On::Both { kohort, kafka } => (
                 ["--compare".to_owned(), format!("kohort={kohort},kafka={kafka}")],
                 "--compare kohort=KOHORT,kafka=KAFKA".to_owned(),
+            ),
+            On::Apart { whole, apart } => (
+                ["--compare".to_owned(), format!("kohort={whole},gateway={apart}")],
+                "--compare kohort=KOHORT,gateway=GATEWAY".to_owned(),
             ),
             On::One { name, address } => {
                 (["--bootstrap".to_owned(), address.clone()], format!("--bootstrap {}", name.to_uppercase()))

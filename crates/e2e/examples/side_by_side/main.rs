@@ -1,15 +1,19 @@
-//! Measures Kohort beside Apache Kafka on this machine, in one run, and writes docs/benchmarks.md with its plots, and
-//! docs/assigner-benchmarks.md.
+//! Measures Kohort beside Apache Kafka on this machine, in one run, and writes docs/benchmarks.md with its plots,
+//! docs/assigner-benchmarks.md and docs/gateway-benchmarks.md.
 //!
 //! `cargo xtask bench` runs it. Both brokers get the same load: from `kohort bench`, which turns from one to the other,
 //! and for records also from librdkafka's and Kafka's own performance programs. What only Kohort owes (a reader that
 //! never reads, very large groups) is measured on Kohort alone, and so is the assigner, on an etcd of its own, for a page
-//! of its own. `--groups`, `--records` and `--assigner` measure one of the three parts; `--quick` measures little of
-//! everything. A page that is not measured whole leaves the one in docs/ as it is.
+//! of its own; gateways apart from the broker, and TLS, beside Kohort without them, for a third. `--groups`, `--records`,
+//! `--assigner` and `--gateways` measure one of the parts; `--quick` measures little of everything. A page that is not measured whole leaves the one in docs/ as it is.
 #![expect(clippy::print_stdout, reason = "this program talks to a person at a terminal")]
 
 mod assigner;
+#[expect(clippy::unwrap_used, reason = "certificates of our own making are sound")]
+#[path = "../../tests/support/certificates.rs"]
+mod certificates;
 mod facts;
+mod gateways;
 mod generator;
 mod groups;
 mod growth;
@@ -92,10 +96,10 @@ const QUICK_MEASURES_LESS: &str = "A quick run: it measures less than its rows s
 
 fn main() -> Result<()> {
     let given = |flag: &str| std::env::args().any(|argument| argument == flag);
-    const PARTS: [&str; 3] = ["--groups", "--records", "--assigner"];
+    const PARTS: [&str; 4] = ["--groups", "--records", "--assigner", "--gateways"];
     let is_known = |flag: &str| flag == "--quick" || PARTS.contains(&flag);
     if let Some(unknown) = std::env::args().skip(1).find(|flag| !is_known(flag)) {
-        bail!("no option {unknown}; there are --quick, --groups, --records and --assigner");
+        bail!("no option {unknown}; there are --quick, --groups, --records, --assigner and --gateways");
     }
     let is_everything = !PARTS.iter().any(|part| given(part));
     let wanted = |part: &str| is_everything || given(part);
@@ -119,6 +123,12 @@ fn main() -> Result<()> {
     if wanted("--assigner") {
         let mut page = Page::new(Subject::Assigner, scale.repetitions, facts::of_the_assigner());
         let outcome = assigner::measure(scale, &mut generator, &mut page);
+        page.commands = generator.take_commands();
+        present(page, !is_quick, is_quick, outcome)?;
+    }
+    if wanted("--gateways") {
+        let mut page = Page::new(Subject::Gateways, scale.repetitions, facts::of_gateways());
+        let outcome = gateways::measure(&tools, scale, &mut generator, &mut page);
         page.commands = generator.take_commands();
         present(page, !is_quick, is_quick, outcome)?;
     }

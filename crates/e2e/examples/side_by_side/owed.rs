@@ -17,6 +17,8 @@ pub(crate) enum Owed {
     NeverMore(f64),
     /// At least this share of something else that Kohort or this machine does.
     ShareOf { share: f64, of: &'static str, which_is: f64 },
+    /// Nothing: only how it compares with something else is shown.
+    Nothing { of: &'static str, which_is: f64 },
     /// That it comes to an end at all.
     Ends,
 }
@@ -68,6 +70,11 @@ impl Owed {
                 owed: format!("≥ {share} of {of}"),
                 measured: format!("{:.2} of {}", ours / which_is, shown(which_is)),
                 met: ours / which_is >= share,
+            },
+            Self::Nothing { of, which_is } => Verdict {
+                owed: String::new(),
+                measured: format!("{:.2} of {of}, {}", ours / which_is, shown(which_is)),
+                met: true,
             },
             Self::Ends => Verdict {
                 owed: "it settles".to_owned(),

@@ -92,7 +92,7 @@ impl Side {
         add(RDKAFKA_IN, tools.rdkafka_produce(bootstrap, "rdkafka", scale.rdkafka_records)?);
         connection.expect_records("rdkafka", scale.rdkafka_records)?;
         add(RDKAFKA_OUT, tools.rdkafka_consume(bootstrap, "rdkafka", scale.rdkafka_records)?);
-        add(JAVA_IN, tools.java_produce(bootstrap, "java", scale.java_records)?);
+        add(JAVA_IN, tools.java_produce(bootstrap, "java", scale.java_records, &[])?);
         connection.expect_records("java", scale.java_records)?;
         add(AFTER, megabytes(self.pid)?);
         Ok(())

@@ -49,8 +49,14 @@ impl Tools {
         command
     }
 
-    /// Produces with Kafka's own tool, 1 KiB a record, acks=all; records per second.
-    pub(crate) fn java_produce(&self, bootstrap: &str, topic: &str, records: u64) -> Result<f64> {
+    /// Produces with Kafka's own tool, 1 KiB a record, acks=all, and these properties; records per second.
+    pub(crate) fn java_produce(
+        &self,
+        bootstrap: &str,
+        topic: &str,
+        records: u64,
+        properties: &[&str],
+    ) -> Result<f64> {
         let mut command = Command::new("java");
         command.args(["-Xmx512m", "-cp"]).arg(self.jars.join("*"));
         command.args([
@@ -68,7 +74,7 @@ impl Tools {
             "--producer-props",
             "acks=all",
         ]);
-        command.arg(format!("bootstrap.servers={bootstrap}"));
+        command.arg(format!("bootstrap.servers={bootstrap}")).args(properties);
         rate(&run(&mut command)?, " records/sec", &format!("{records} records sent"))
     }
 }

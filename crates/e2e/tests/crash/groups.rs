@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use e2e::kohort::{Kohort, Options};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -19,6 +18,7 @@ use crate::support::member::{
     REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID,
 };
 use crate::support::{Connection, code, get_with, kohort, wait_until};
+use crate::victim::{Apart, Victim, Whole};
 
 /// Groups whose members come once and stay.
 const CALM: [&str; 2] = ["calm-0", "calm-1"];
@@ -31,33 +31,44 @@ const MEMBERS: usize = 3;
 const BUSY_SESSION_MS: i32 = 3_000;
 const BUSY_REBALANCE_MS: i32 = 10_000;
 
+/// Small files that are settled and compacted all the while, so that kills meet that, too.
+const SETTINGS: [(&str, &str); 6] = [
+    ("kohort.log.file.bytes", "1048576"),
+    ("kohort.settle.interval.ms", "100"),
+    ("log.cleaner.backoff.ms", "50"),
+    ("offsets.topic.segment.bytes", "65536"),
+    ("offsets.topic.num.partitions", "3"),
+    ("group.min.session.timeout.ms", "1000"),
+];
+
 /// COMMIT-27, E2E-06, E2E-07, RT-05, RT-20: acknowledged commits, memberships and ids survive every kill.
 #[test]
 fn groups_outlive_every_kill() {
+    groups_survive(Whole::start(&SETTINGS));
+}
+
+#[test]
+fn groups_outlive_every_kill_of_gateways_and_their_broker() {
+    groups_survive(Apart::start(&SETTINGS));
+}
+
+fn groups_survive(mut victim: impl Victim) {
     let kills: u32 = number("KOHORT_CRASH_KILLS").unwrap_or(5);
     let seed: u64 = number("KOHORT_CRASH_SEED").unwrap_or_else(rand::random);
     println!("{kills} kills of groups, KOHORT_CRASH_SEED={seed}");
     let mut random = StdRng::seed_from_u64(seed);
 
-    // Small files that are settled and compacted all the while, so that kills meet that, too.
-    let options = Options::default()
-        .set("kohort.log.file.bytes", "1048576")
-        .set("kohort.settle.interval.ms", "100")
-        .set("log.cleaner.backoff.ms", "50")
-        .set("offsets.topic.segment.bytes", "65536")
-        .set("offsets.topic.num.partitions", "3")
-        .set("group.min.session.timeout.ms", "1000");
-    let mut kohort_process = Kohort::start(options).unwrap();
-    let address = kohort_process.bootstrap();
+    let addresses = victim.addresses();
+    let address = addresses[0].clone();
     Connection::open(&address).create_topic("t", i32::try_from(MEMBERS).unwrap());
 
-    let company = Company::start(&address, &mut random);
+    let company = Company::start(&addresses, victim.is_apart(), &mut random);
     let mut looking = Connection::open(&address);
     wait_until("all groups are stable", || company.is_stable(&mut looking));
     company.beat_on();
     // From here on nobody comes to a calm group, and nobody goes.
     company.frozen.store(true, Ordering::Release);
-    let ids = group_ids(&kohort_process);
+    let ids = group_ids(&victim);
     println!("{ids:?}");
 
     let started = Instant::now();
@@ -65,19 +76,14 @@ fn groups_outlive_every_kill() {
     for kill in 1..=kills {
         // The moment is what is random here, so it has to be waited for.
         thread::sleep(Duration::from_millis(random.random_range(0..400)));
-        kohort_process.kill().unwrap();
-        while random.random_bool(0.25) {
-            kohort_process.stumble(Duration::from_millis(random.random_range(0..60))).unwrap();
-        }
-        kohort_process.restart().unwrap_or_else(|error| panic!("restart after kill {kill}: {error:#}"));
-        slowest = slowest.max(kohort_process.ready_after());
+        slowest = slowest.max(victim.strike(&mut random));
         company.is_sound();
         // Every other kill meets groups that have not found together yet.
         if random.random_bool(0.5) {
             let began = Instant::now();
             company.beat_on();
             slowest_to_settle = slowest_to_settle.max(began.elapsed());
-            assert_eq!(group_ids(&kohort_process), ids, "after kill {kill}");
+            assert_eq!(group_ids(&victim), ids, "after kill {kill}");
         }
     }
     company.beat_on();
@@ -86,25 +92,27 @@ fn groups_outlive_every_kill() {
         started.elapsed().as_secs_f64()
     );
     company.check_offsets(&address);
-    assert_eq!(group_ids(&kohort_process), ids);
+    assert_eq!(group_ids(&victim), ids);
     company.finish(&address);
 
-    assert_eq!(kohort_process.stop().unwrap().code(), Some(0));
-    let said = kohort_process.output();
+    victim.stop();
+    let said = victim.output();
     assert!(!said.contains("panicked") && !said.contains("ERROR"), "{said}");
-    let data_dir = kohort_process.data_dir().to_str().unwrap().to_owned();
+    let (_, data_dir) = victim.admin();
+    let data_dir = data_dir.to_str().unwrap().to_owned();
     let verified = kohort(&["log", "verify", "--data-dir", &data_dir]);
     assert_eq!(code(&verified), Some(0), "{verified:?}");
 }
 
 /// The id of every group, as the admin listener tells it.
-fn group_ids(kohort: &Kohort) -> BTreeMap<&'static str, String> {
-    let token = fs::read_to_string(kohort.data_dir().join("admin-token")).unwrap();
+fn group_ids(victim: &impl Victim) -> BTreeMap<&'static str, String> {
+    let (admin, data_dir) = victim.admin();
+    let token = fs::read_to_string(data_dir.join("admin-token")).unwrap();
     let id = |group: &str| {
         let mut id = String::new();
         wait_until("the group's id is told", || {
             let path = format!("/v1/group-events?group={group}");
-            let (status, body) = get_with(&kohort.admin(), &path, Some(token.trim()));
+            let (status, body) = get_with(&admin, &path, Some(token.trim()));
             // It is not known while it is being loaded.
             assert!([200, 404, 503].contains(&status), "{status} {body}");
             if status == 200 {
@@ -160,14 +168,15 @@ struct Generation {
 }
 
 impl Company {
-    fn start(address: &str, random: &mut StdRng) -> Self {
+    fn start(addresses: &[String], is_apart: bool, random: &mut StdRng) -> Self {
         let (journal, stop, frozen) = (Arc::default(), Arc::default(), Arc::default());
         let mut actors = Vec::new();
         for group in CALM.into_iter().chain(BUSY) {
             for partition in 0..i32::try_from(MEMBERS).unwrap() {
                 let progress: Arc<Progress> = Arc::default();
                 let mut role = Role {
-                    address: address.to_owned(),
+                    addresses: addresses.to_vec(),
+                    is_apart,
                     is_calm: CALM.contains(&group),
                     partition,
                     is_in: false,
@@ -271,7 +280,10 @@ impl Journal {
 
 /// One member's life, over all connections that it has.
 struct Role {
-    address: String,
+    /// It takes any of them each time it connects.
+    addresses: Vec<String>,
+    /// Whether what it talks to can be cut off from the broker, and says so.
+    is_apart: bool,
     is_calm: bool,
     /// The partition that nobody else in the group commits to.
     partition: i32,
@@ -291,7 +303,8 @@ type Turn = io::Result<()>;
 impl Role {
     fn play(&mut self, group: &str) {
         while !self.stop.load(Ordering::Acquire) {
-            let Ok(connection) = Connection::try_open(&self.address) else {
+            let address = &self.addresses[self.random.random_range(0..self.addresses.len())];
+            let Ok(connection) = Connection::try_open(address) else {
                 thread::sleep(Duration::from_millis(5));
                 continue;
             };
@@ -423,7 +436,8 @@ impl Role {
     /// Whoever stays hears of nothing but loading; the others also of what rebalances bring.
     fn expect(&self, what: &str, error: i16, rebalance: &[i16]) {
         let is_passing = error == NONE
-            || ([COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR].contains(&error) && what != "heartbeat");
+            || ([COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR].contains(&error)
+                && (what != "heartbeat" || self.is_apart));
         let may_rebalance = !(self.is_calm && self.frozen.load(Ordering::Acquire));
         assert!(is_passing || (may_rebalance && rebalance.contains(&error)), "{what}: error {error}");
     }

@@ -1,4 +1,5 @@
-//! Kohort is killed at random moments under load, again and again, and nothing that was acknowledged is lost.
+//! Kohort is killed at random moments under load, again and again, and nothing that was acknowledged is lost; as one
+//! process, and as a broker with gateways apart from it, of which any may be killed or cut off.
 //!
 //! `KOHORT_CRASH_KILLS` says how often (5 unless told otherwise), `KOHORT_CRASH_SEED` repeats the moments of a run.
 #![expect(
@@ -12,17 +13,18 @@ mod load;
 mod reader;
 #[path = "../support/mod.rs"]
 mod support;
+mod victim;
 
 use std::env;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use e2e::kohort::{Kohort, Options};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::load::{Guarantee, Producer};
 use crate::reader::{Gaps, Reader, read_to_end};
+use crate::victim::{Apart, Victim, Whole};
 
 /// The topic that several idempotent producers share.
 const ONCE: &str = "once";
@@ -35,21 +37,31 @@ const OFTEN_COMPACTED: [(&str, &str); 3] =
 const PARTITIONS: i32 = 4;
 const PRODUCERS: usize = 3;
 
+// Small files, so that kills also meet files being closed, settled and removed.
+const SMALL_FILES: [(&str, &str); 4] = [
+    ("kohort.log.file.bytes", "1048576"),
+    ("kohort.settle.interval.ms", "100"),
+    ("log.cleaner.backoff.ms", "50"),
+    ("log.segment.bytes", "1048576"),
+];
+
 #[test]
 fn acknowledged_records_are_there_once_and_in_order_after_every_kill() {
+    records_survive(Whole::start(&SMALL_FILES));
+}
+
+#[test]
+fn acknowledged_records_survive_kills_of_gateways_and_their_broker() {
+    records_survive(Apart::start(&SMALL_FILES));
+}
+
+fn records_survive(mut victim: impl Victim) {
     let kills: u32 = number("KOHORT_CRASH_KILLS").unwrap_or(5);
     let seed: u64 = number("KOHORT_CRASH_SEED").unwrap_or_else(rand::random);
     println!("{kills} kills, KOHORT_CRASH_SEED={seed}");
     let mut random = StdRng::seed_from_u64(seed);
 
-    // Small files, so that kills also meet files being closed, settled and removed.
-    let options = Options::default()
-        .set("kohort.log.file.bytes", "1048576")
-        .set("kohort.settle.interval.ms", "100")
-        .set("log.cleaner.backoff.ms", "50")
-        .set("log.segment.bytes", "1048576");
-    let mut kohort = Kohort::start(options).unwrap();
-    let bootstrap = kohort.bootstrap();
+    let bootstrap = victim.bootstrap();
     load::create_topic(&bootstrap, ONCE, PARTITIONS, &[]);
     load::create_topic(&bootstrap, AT_LEAST_ONCE, PARTITIONS, &[]);
     load::create_topic(&bootstrap, COMPACTED, PARTITIONS, &OFTEN_COMPACTED);
@@ -62,15 +74,10 @@ fn acknowledged_records_are_there_once_and_in_order_after_every_kill() {
 
     let started = Instant::now();
     let mut slowest = Duration::ZERO;
-    for kill in 1..=kills {
+    for _ in 0..kills {
         // The moment is what is random here, so it has to be waited for.
         thread::sleep(Duration::from_millis(random.random_range(0..400)));
-        kohort.kill().unwrap();
-        while random.random_bool(0.25) {
-            kohort.stumble(Duration::from_millis(random.random_range(0..60))).unwrap();
-        }
-        kohort.restart().unwrap_or_else(|error| panic!("restart after kill {kill}: {error:#}"));
-        slowest = slowest.max(kohort.ready_after());
+        slowest = slowest.max(victim.strike(&mut random));
     }
 
     let sent: Vec<_> = producers.into_iter().map(Producer::finish).collect();
@@ -82,7 +89,7 @@ fn acknowledged_records_are_there_once_and_in_order_after_every_kill() {
     assert!(
         acknowledged > 0,
         "nothing was acknowledged, so nothing was tested; Kohort said:\n{}",
-        kohort.output()
+        victim.output()
     );
 
     let found = read_to_end(&bootstrap, ONCE, PARTITIONS, Gaps::Forbidden);

@@ -13,6 +13,9 @@ pub(crate) const PART_OF_A_BATCH: &str = "a part of a batch";
 /// What stands for an answer that did not come.
 pub(crate) const NO_ANSWER: &str = "there is no answer";
 
+/// What stands for a connection that was closed.
+pub(crate) const CLOSED: &str = "the connection is closed";
+
 /// The topic for batches whose records do not count up from 0, so that what is not excused never meets them.
 pub(crate) const RECOUNTED: &str = "recounted";
 
@@ -91,6 +94,59 @@ pub(crate) fn reason(answered: &Answered<'_>) -> Option<&'static str> {
         }
         AnyRequest::Fetch(_) if without_parts_of_batches(kafka) == without_spaces(kohort) => {
             Some("an answer ends with a whole batch; Kafka's may end within one, which clients pass over")
+        }
+        AnyRequest::CreateAcls(_) | AnyRequest::DeleteAcls(_) | AnyRequest::DescribeAcls(_)
+            if kafka == CLOSED && kohort.contains("error_code: 42,") =>
+        {
+            Some("a zero where rules have a number is refused, and the connection stays")
+        }
+        AnyRequest::CreateAcls(_)
+            if kafka.contains("error_code: -1,") && kohort.contains("error_code: 42,") =>
+        {
+            Some("a rule about any kind, pattern, operation or permission is refused in words, and it alone")
+        }
+        AnyRequest::CreateAcls(request)
+            if request.creations.iter().any(|rule| rule.resource_name.is_empty() && rule.operation == 99) =>
+        {
+            Some("of several things that are wrong another one may be named")
+        }
+        AnyRequest::DescribeAcls(_)
+            if kafka.contains("resources: [],")
+                && ["Unknown patternFilter.", "Unknown entryFilter."]
+                    .iter()
+                    .any(|said| kohort.contains(said)) =>
+        {
+            Some("a filter for rules with an unknown number is refused, as Kafka does where they are deleted")
+        }
+        AnyRequest::DescribeUserScramCredentials(_)
+            if kafka.contains("error_code: 31,") && kohort.contains("error_code: 31,") =>
+        {
+            Some("who may not see passwords is told so once, and not again for each user without a name")
+        }
+        AnyRequest::SaslAuthenticate(_)
+            if kafka.contains("error_code: 58,")
+                && kohort.contains("due to invalid credentials with SASL mechanism PLAIN") =>
+        {
+            Some("what is wrong with the form of a message of PLAIN is not told")
+        }
+        AnyRequest::SaslAuthenticate(request)
+            if request.auth_bytes.starts_with(b"y,,") && kafka.contains("error_code: 58,")
+                || request.auth_bytes.starts_with(b"n,,m=") && kohort.contains("error_code: 58,") =>
+        {
+            Some("SCRAM is read as its RFC says: `y` is taken, an extension that must be known is not")
+        }
+        AnyRequest::SaslAuthenticate(request)
+            if request.auth_bytes.starts_with(b"n,,n=")
+                && kafka.contains("error_code: 58,")
+                && kohort.contains("r=a nonce,") =>
+        {
+            Some("whoever does not exist, or has no such password, is asked for a proof like everybody else")
+        }
+        _ if kafka.contains("error_code: 34,") && kohort == CLOSED => {
+            Some("what does not belong into a login ends it without an answer")
+        }
+        AnyRequest::ApiVersions(_) if kafka == CLOSED && kohort.contains("error_code: 0,") => {
+            Some("who asks for the versions twice before a login is told them twice")
         }
         _ => None,
     }

@@ -6,15 +6,21 @@
 
 #![expect(clippy::print_stdout, reason = "the number of requests and the seed are of use to who runs it")]
 
+mod acl_requests;
+mod acl_scripts;
 mod differences;
 mod group_admin_scripts;
 mod group_clock_scripts;
 mod group_requests;
 mod group_scripts;
+mod guests;
+mod login_scripts;
 mod many_at_once;
 mod names;
 mod offset_scripts;
 mod pair;
+mod permission_cases;
+mod permission_scripts;
 mod random;
 mod random_groups;
 mod record_scripts;
@@ -23,6 +29,7 @@ mod scripts;
 mod seats;
 mod static_member_scripts;
 mod topic_scripts;
+mod words;
 
 use std::time::{Duration, Instant};
 
@@ -72,6 +79,15 @@ fn random_members_are_answered_as_kafka_answers_them() {
     while begun.elapsed() < budget {
         crowd.step(&mut pair, &mut dice);
     }
+    pair.finish();
+}
+
+#[test]
+fn who_may_do_what_is_answered_as_kafka_answers_it() {
+    let mut pair = Pair::start_with_an_authorizer();
+    login_scripts::run(&mut pair);
+    acl_scripts::run(&mut pair);
+    permission_scripts::run(&mut pair);
     pair.finish();
 }
 

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use batch::{BatchHeader, HEADER_LEN, RecordCursor};
-use bytes::Bytes;
 use wire::api::describe_configs::DescribeConfigsResourceResult;
 use wire::api::describe_groups::DescribedGroupMember;
 use wire::api::fetch::FetchResponse;
@@ -13,6 +11,7 @@ use wire::{AnyRequest, AnyResponse, ApiKey, Records, Uuid};
 
 use crate::differences;
 use crate::pair::Outcome;
+use crate::words::{first_uuid, is_shared, shown_batches, without_bounds, without_nonce, without_requests};
 
 /// What one broker calls things, and the names they have here.
 #[derive(Default)]
@@ -160,7 +159,7 @@ impl Names {
     /// What a broker did, in a form that must be the same for both.
     pub(crate) fn normal(&mut self, request: &AnyRequest, outcome: Outcome) -> String {
         match outcome {
-            Outcome::Closed => "the connection is closed".to_owned(),
+            Outcome::Closed => differences::CLOSED.to_owned(),
             Outcome::Silent => differences::NO_ANSWER.to_owned(),
             Outcome::Answer(mut response) => {
                 if let (AnyRequest::CreateTopics(request), AnyResponse::CreateTopics(response)) =
@@ -171,7 +170,7 @@ impl Names {
                     response.topics.iter_mut().for_each(|topic| topic.topic_id.0 = topic.topic_id.0.min(1));
                 }
                 self.rename(&mut response);
-                self.without_random_ids(&format!("{response:#?}"))
+                without_requests(&self.without_random_ids(&format!("{response:#?}")))
             }
         }
     }
@@ -231,6 +230,8 @@ impl Names {
                     self.rename_topic(&mut topic.topic_id);
                     topic.partitions.sort_by_key(|partition| partition.partition_index);
                 }
+                // Those whose names are not told are in the order of their ids here.
+                response.topics.sort_by(|a, b| (&a.name, a.topic_id.0).cmp(&(&b.name, b.topic_id.0)));
             }
             AnyResponse::CreateTopics(response) => {
                 response.throttle_time_ms = 0;
@@ -296,6 +297,8 @@ impl Names {
                 response.throttle_time_ms = 0;
                 response.topics.retain(|topic| topic.name.as_deref().is_none_or(is_shared));
                 response.topics.iter_mut().for_each(|topic| self.rename_topic(&mut topic.topic_id));
+                // Kafka gathers those that may not be seen in a hash set.
+                response.topics.sort_by_key(|topic| (topic.error_code == 29).then(|| topic.name.clone()));
             }
             AnyResponse::DescribeCluster(response) => {
                 response.throttle_time_ms = 0;
@@ -321,6 +324,41 @@ impl Names {
                         }
                     }
                 }
+            }
+            AnyResponse::SaslHandshake(response) => response.mechanisms.sort(),
+            AnyResponse::SaslAuthenticate(response) => {
+                response.auth_bytes = without_nonce(&response.auth_bytes).into();
+            }
+            AnyResponse::CreateAcls(response) => response.throttle_time_ms = 0,
+            AnyResponse::DescribeAcls(response) => {
+                response.throttle_time_ms = 0;
+                for resource in &mut response.resources {
+                    resource.acls.sort_by_key(|acl| format!("{acl:?}"));
+                }
+                response.resources.sort_by(|a, b| {
+                    (a.resource_type, &a.resource_name, a.pattern_type).cmp(&(
+                        b.resource_type,
+                        &b.resource_name,
+                        b.pattern_type,
+                    ))
+                });
+            }
+            AnyResponse::DeleteAcls(response) => {
+                response.throttle_time_ms = 0;
+                for result in &mut response.filter_results {
+                    result.matching_acls.sort_by_key(|acl| format!("{acl:?}"));
+                }
+            }
+            AnyResponse::DescribeUserScramCredentials(response) => {
+                response.throttle_time_ms = 0;
+                response.results.sort_by(|a, b| a.user.cmp(&b.user));
+                for result in &mut response.results {
+                    result.credential_infos.sort_by_key(|info| info.mechanism);
+                }
+            }
+            AnyResponse::AlterUserScramCredentials(response) => {
+                response.throttle_time_ms = 0;
+                response.results.sort_by(|a, b| a.user.cmp(&b.user));
             }
             AnyResponse::FindCoordinator(response) => {
                 response.throttle_time_ms = 0;
@@ -461,69 +499,4 @@ impl Names {
             }
         }
     }
-}
-
-/// The first UUID in a text, and where it begins.
-fn first_uuid(text: &str) -> Option<(usize, &str)> {
-    let fits = |(place, byte): (usize, u8)| match place {
-        8 | 13 | 18 | 23 => byte == b'-',
-        _ => byte.is_ascii_hexdigit(),
-    };
-    text.match_indices('-').find_map(|(dash, _)| {
-        let at = dash.checked_sub(8)?;
-        let candidate = text.get(at..at + 36)?;
-        candidate.bytes().enumerate().all(fits).then_some((at, candidate))
-    })
-}
-
-/// Kafka makes the topics of its coordinators when it needs them, Kohort when it starts or not at all.
-fn is_shared(topic: &str) -> bool {
-    !["__consumer_offsets", "__transaction_state", "__share_group_state"].contains(&topic)
-}
-
-/// A refusal of a timestamp without the bounds, which move with the clock.
-fn without_bounds(message: String) -> String {
-    match message.split_once(" within [") {
-        Some((front, _)) => format!("{front} within bounds"),
-        None => message,
-    }
-}
-
-/// The batches as text, without what differs by nature: producer ids, the broker's time, and so the checksum.
-///
-/// No two compressors give the same bytes; where the broker has compressed, the records count.
-fn shown_batches(mut bytes: &[u8], recompressed: bool) -> Vec<Bytes> {
-    let mut shown = Vec::new();
-    while let Ok(header) = BatchHeader::parse(bytes)
-        && let Some(batch) = bytes.get(..header.size())
-    {
-        let compressed = recompressed && header.attributes.codec_id() != 0;
-        let named = BatchHeader {
-            producer_id: header.producer_id.min(0),
-            crc: 0,
-            max_timestamp: if header.attributes.0 & 8 == 0 { header.max_timestamp } else { 0 },
-            batch_length: if compressed { 0 } else { header.batch_length },
-            ..header
-        };
-        let content = if compressed {
-            shown_records(batch)
-        } else {
-            format!("{:08x}", batch::crc_of(batch.get(HEADER_LEN..).unwrap_or_default()))
-        };
-        shown.push(format!("{named:?} {content}").into());
-        bytes = &bytes[batch.len()..];
-    }
-    if !bytes.is_empty() {
-        shown.push(differences::PART_OF_A_BATCH.into());
-    }
-    shown
-}
-
-fn shown_records(batch: &[u8]) -> String {
-    let mut text = String::new();
-    let mut records = RecordCursor::new(&Bytes::copy_from_slice(batch)).expect("a batch that can be read");
-    while let Some(record) = records.next_record() {
-        text.push_str(&format!("{:?}", record.expect("a record that can be read")));
-    }
-    text
 }

@@ -11,6 +11,7 @@ use e2e::kohort::{Kohort, Options};
 use wire::{AnyRequest, AnyResponse, ApiKey, RequestHeader};
 
 use crate::differences::{self, Answered};
+use crate::guests::Guest;
 use crate::names::Names;
 use crate::seats::Owed;
 
@@ -19,6 +20,13 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long Kafka may take until what it has accepted is seen by all its parts.
 const SETTLED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Records are older here than either would keep them, and neither may clean up while they are compared.
+pub(crate) const COMMON: [(&str, &str); 3] = [
+    ("log.retention.ms", "-1"),
+    ("log.retention.check.interval.ms", "3600000"),
+    ("log.cleaner.enable", "false"),
+];
 
 /// What a broker did with a request.
 #[derive(Debug)]
@@ -32,7 +40,7 @@ pub(crate) enum Outcome {
 
 /// Why there is no frame to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Absent {
+pub(crate) enum Absent {
     Closed,
     Silent,
 }
@@ -62,6 +70,8 @@ pub(crate) struct Pair {
     pub(crate) parted: bool,
     /// Kafka did not come to agree once; it is not waited for again.
     unsettled: bool,
+    /// The two have not the same rules; they are not waited for again.
+    pub(crate) rules_differ: bool,
     excused: Vec<&'static str>,
     _processes: (Kafka, Kohort),
 }
@@ -73,6 +83,8 @@ pub(crate) struct Peer {
     correlation_id: i32,
     /// The correlation ids of the requests that were sent last on each connection.
     last_sent: BTreeMap<usize, i32>,
+    /// Where connections lead that do not belong to nobody in particular, and whose they are.
+    pub(crate) guests: BTreeMap<usize, Guest>,
     pub(crate) names: Names,
 }
 
@@ -91,17 +103,16 @@ impl Pair {
         of_kafka: &[(&str, &str)],
         mut options: Options,
     ) -> Self {
-        // Records are older here than either would keep them, and neither may clean up while they are compared.
-        let common = [
-            ("log.retention.ms", "-1"),
-            ("log.retention.check.interval.ms", "3600000"),
-            ("log.cleaner.enable", "false"),
-        ];
-        let kafka = Kafka::start_with(&[&common, settings, of_kafka].concat()).expect("start Kafka");
-        for (name, value) in common.iter().chain(settings) {
+        let kafka = Kafka::start_with(&[&COMMON, settings, of_kafka].concat()).expect("start Kafka");
+        for (name, value) in COMMON.iter().chain(settings) {
             options = options.set(name, value);
         }
         let kohort = Kohort::start(options).expect("start Kohort");
+        Self::of(kafka, kohort)
+    }
+
+    /// Both as they were started; waits until Kafka is ready for everything.
+    pub(crate) fn of(kafka: Kafka, kohort: Kohort) -> Self {
         let mut pair = Self {
             kafka: Peer::new(kafka.bootstrap()),
             kohort: Peer::new(kohort.bootstrap()),
@@ -112,6 +123,7 @@ impl Pair {
             impatient: false,
             parted: false,
             unsettled: false,
+            rules_differ: false,
             excused: Vec::new(),
             _processes: (kafka, kohort),
         };
@@ -124,10 +136,22 @@ impl Pair {
     ///
     /// `build` is called once for each broker, with the names of its own ids.
     pub(crate) fn ask(&mut self, what: &str, version: i16, build: impl Fn(&Names) -> AnyRequest) {
+        self.ask_at(FRONT, what, version, build);
+    }
+
+    /// The same on the connection of `seat`, as whoever it belongs to; returns what Kafka did.
+    pub(crate) fn ask_at(
+        &mut self,
+        seat: usize,
+        what: &str,
+        version: i16,
+        build: impl Fn(&Names) -> AnyRequest,
+    ) -> String {
         self.asked += 1;
         let request = build(&self.kohort.names);
-        let of_kafka = self.kafka.ask(version, &build(&self.kafka.names));
-        let of_kohort = self.kohort.ask(version, &request);
+        let of_kafka = build(&self.kafka.names);
+        let of_kafka = self.kafka.ask_at(seat, version, &of_kafka);
+        let of_kohort = self.kohort.ask_at(seat, version, &request);
         let kafka = self.kafka.names.normal(&request, of_kafka);
         let kohort = self.kohort.names.normal(&request, of_kohort);
         if kafka != kohort {
@@ -136,6 +160,7 @@ impl Pair {
         if changes_topics(&request, version) {
             self.settle();
         }
+        kafka
     }
 
     /// Sends a request that is not answered; an error shows only in a closed connection.
@@ -303,13 +328,21 @@ impl Peer {
             streams: BTreeMap::new(),
             correlation_id: 0,
             last_sent: BTreeMap::new(),
+            guests: BTreeMap::new(),
             names: Names::default(),
         }
     }
 
     pub(crate) fn ask(&mut self, version: i16, request: &AnyRequest) -> Outcome {
-        self.send(FRONT, version, request);
-        let answer = self.answer(FRONT, version, request.api());
+        self.ask_at(FRONT, version, request)
+    }
+
+    pub(crate) fn ask_at(&mut self, seat: usize, version: i16, request: &AnyRequest) -> Outcome {
+        if !self.streams.contains_key(&seat) {
+            self.log_in(seat);
+        }
+        self.send(seat, version, request);
+        let answer = self.answer(seat, version, request.api());
         if let Outcome::Answer(response) = &answer {
             self.names.learn(response);
         }
@@ -368,9 +401,10 @@ impl Peer {
         self.streams.remove(&seat);
     }
 
-    fn write(&mut self, seat: usize, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, seat: usize, bytes: &[u8]) {
+        let address = self.guests.get(&seat).map_or(&self.address, |guest| &guest.address);
         let stream = self.streams.entry(seat).or_insert_with(|| {
-            let stream = TcpStream::connect(&self.address).expect("connect");
+            let stream = TcpStream::connect(address).expect("connect");
             stream.set_nodelay(true).expect("set nodelay");
             stream.set_read_timeout(Some(ANSWER_WITHIN)).expect("set a timeout");
             stream
@@ -380,7 +414,7 @@ impl Peer {
     }
 
     /// The next frame without its size, or what the broker did instead of sending one.
-    fn read_frame(&mut self, seat: usize) -> Result<Bytes, Absent> {
+    pub(crate) fn read_frame(&mut self, seat: usize) -> Result<Bytes, Absent> {
         let stream = self.streams.get_mut(&seat).expect("something was written");
         let mut size = [0; 4];
         read_all(stream, &mut size)?;

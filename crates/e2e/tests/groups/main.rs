@@ -3,8 +3,9 @@
 //! Each cell is the whole life of a group of one client with one assignor: members join, leave, crash and return while
 //! records flow, and the broker is killed twice in the middle. The table in `docs/compatibility.md` is made here with
 //! `KOHORT_WRITE_GRID=1`. A client that cannot run on this machine is listed as not run, which is a failure where
-//! `CI=true`. `KOHORT_E2E_BROKER=kafka` lets the groups live on a real Kafka instead, which tests the lives.
-//! Arguments restrict the run to cells whose names contain them all; `KOHORT_GROUPS_AT_ONCE` says how many run beside
+//! `CI=true`. `KOHORT_E2E_BROKER=kafka` lets the groups live on a real Kafka instead, which tests the lives,
+//! and `KOHORT_E2E_BROKER=gateways` behind two gateways apart from the broker. `KOHORT_GROUPS_OF` names the clients whose
+//! groups live, with commas. Arguments restrict the run to cells whose names contain them all; `KOHORT_GROUPS_AT_ONCE` says how many run beside
 //! each other.
 #![expect(
     clippy::print_stdout,
@@ -71,7 +72,11 @@ fn run(filters: &[String]) -> Result<bool> {
     check::prove().context("prove the checks")?;
     let started = Instant::now();
     let mut plans: Vec<(Library, &'static str, Plan)> = Vec::new();
-    for library in LIBRARIES {
+    let wanted = env::var("KOHORT_GROUPS_OF").ok();
+    let is_wanted = |library: &Library| {
+        wanted.as_deref().is_none_or(|names| names.split(',').any(|name| name == library.name()))
+    };
+    for library in LIBRARIES.into_iter().filter(is_wanted) {
         for column in COLUMNS {
             let named = |filter: &String| library.name().contains(filter) || column.contains(filter.as_str());
             if filters.iter().all(named) {
@@ -121,7 +126,7 @@ fn run(filters: &[String]) -> Result<bool> {
         Some(Err(_)) => problems.push("kafka-consumer-groups: panicked".to_owned()),
     }
     println!("groups: {:.1} s", started.elapsed().as_secs_f64());
-    if filters.is_empty() && !env::var("KOHORT_E2E_BROKER").is_ok_and(|it| it == "kafka") {
+    if filters.is_empty() && wanted.is_none() && env::var_os("KOHORT_E2E_BROKER").is_none() {
         problems.extend(GRID.keep(&rows)?);
     }
     println!("{} lives, {} problems", ended.len(), problems.len());

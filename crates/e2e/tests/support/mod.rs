@@ -70,17 +70,27 @@ impl Connection {
     pub(crate) fn send<R: RequestMessage>(&mut self, request: &R, version: i16) -> io::Result<()> {
         self.correlation_id += 1;
         let frame = encode_request(request, version, self.correlation_id, Some("a test"));
-        self.stream.write_all(&frame.into_bytes())
+        self.send_frame(&frame.into_bytes())
+    }
+
+    /// Sends bytes that begin with their size.
+    pub(crate) fn send_frame(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.stream.write_all(frame)
     }
 
     /// The next answer, which must be to a request of this kind.
     pub(crate) fn receive<R: RequestMessage>(&mut self, version: i16) -> io::Result<R::Response> {
+        let (_, response) = decode_response::<R>(self.receive_frame()?, version).map_err(io::Error::other)?;
+        Ok(response)
+    }
+
+    /// The next answer, without its size.
+    pub(crate) fn receive_frame(&mut self) -> io::Result<Bytes> {
         let mut size = [0; 4];
         self.stream.read_exact(&mut size)?;
         let mut frame = vec![0; usize::try_from(u32::from_be_bytes(size)).map_err(io::Error::other)?];
         self.stream.read_exact(&mut frame)?;
-        let (_, response) = decode_response::<R>(frame.into(), version).map_err(io::Error::other)?;
-        Ok(response)
+        Ok(frame.into())
     }
 
     pub(crate) fn create_topic(&mut self, name: &str, partitions: i32) {

@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -51,7 +52,7 @@ func main() {
 	}
 
 	options := []kgo.Opt{
-		kgo.SeedBrokers(arguments.Bootstrap),
+		kgo.SeedBrokers(strings.Split(arguments.Bootstrap, ",")...),
 		kgo.ConsumerGroup(arguments.Group),
 		kgo.ConsumeTopics(arguments.Topic),
 		kgo.Balancers(assignors[arguments.Assignor]),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -22,7 +23,7 @@ type franz struct {
 
 func main() {
 	scenarios.Main(func(bootstrap string) (scenarios.Driver, error) {
-		client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap))
+		client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(bootstrap, ",")...))
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +88,7 @@ func (f *franz) Produce(topic string, records []scenarios.Record, codec string, 
 		"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
 	}
 	options := []kgo.Opt{
-		kgo.SeedBrokers(f.bootstrap), kgo.ProducerBatchCompression(codecs[codec]),
+		kgo.SeedBrokers(strings.Split(f.bootstrap, ",")...), kgo.ProducerBatchCompression(codecs[codec]),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(5 * time.Millisecond),
 	}
 	if !idempotent {
@@ -121,7 +122,7 @@ func (f *franz) Read(topic string, partition int32, start, until int64) ([]scena
 		return found, nil
 	}
 	client, err := kgo.NewClient(
-		kgo.SeedBrokers(f.bootstrap), kgo.FetchMaxWait(100*time.Millisecond), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.SeedBrokers(strings.Split(f.bootstrap, ",")...), kgo.FetchMaxWait(100*time.Millisecond), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(start)}}),
 	)
 	if err != nil {

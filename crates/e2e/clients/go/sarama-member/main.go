@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -65,7 +66,7 @@ func main() {
 	config.Consumer.Return.Errors = true
 	config.Metadata.Retry.Backoff = 50 * time.Millisecond
 	config.Metadata.Retry.Max = 100
-	group, err := sarama.NewConsumerGroup([]string{arguments.Bootstrap}, arguments.Group, config)
+	group, err := sarama.NewConsumerGroup(strings.Split(arguments.Bootstrap, ","), arguments.Group, config)
 	if err != nil {
 		member.Fail(err)
 	}

@@ -4,6 +4,7 @@ package main
 import (
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -22,7 +23,7 @@ func main() {
 		if bootstrap == "" {
 			return &client{}, nil
 		}
-		addresses := []string{bootstrap}
+		addresses := strings.Split(bootstrap, ",")
 		plain, err := sarama.NewClient(addresses, config())
 		if err != nil {
 			return nil, err
