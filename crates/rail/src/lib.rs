@@ -5,7 +5,7 @@
 //!
 //! Between processes it is a link: one QUIC connection with a few long-lived streams, the lanes. The gateway holds a
 //! [`RemoteRail`], which is a [`Rail`] too; the broker an [`Acceptor`], which calls the broker's own rail for each op
-//! that arrives. [`format`] says what travels. Nothing of this exists in a process that does not [`bind`].
+//! that arrives. [`mod@format`] says what travels. Nothing of this exists in a process that does not [`bind`].
 
 mod acceptor;
 mod carrier;

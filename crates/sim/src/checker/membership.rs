@@ -14,6 +14,8 @@ pub(super) struct Membership {
     floor: i32,
     /// The same after a restart: the generations before it ended with a group without members, and that is written.
     durable_floor: i32,
+    /// Whether the broker that runs now has known somebody in the group: only then is it written that it lost the last.
+    had_members: bool,
     /// Every generation, and the ids that the broker has answered with it, whether or not that was heard.
     given: BTreeMap<i32, BTreeSet<String>>,
     /// What was given before the group was removed, until that is durable.
@@ -52,6 +54,7 @@ impl Membership {
     /// The broker answers a join; the answer may still wait.
     pub(super) fn see_given(&mut self, now: u64, given: Given<'_>) {
         let Given { generation, member_id, instance_id, session_ms } = given;
+        self.had_members = true;
         if generation > self.floor {
             self.floor = generation;
             // With a new generation all sessions begin anew.
@@ -136,7 +139,10 @@ impl Membership {
     /// Nothing of the group waits for the disk. If it `is_empty`, nobody who was ever in it comes back.
     pub(super) fn see_durable(&mut self, is_empty: bool) {
         self.former.clear();
-        if is_empty && let Some((last, _)) = self.given.last_key_value() {
+        if is_empty
+            && self.had_members
+            && let Some((last, _)) = self.given.last_key_value()
+        {
             self.durable_floor = self.durable_floor.max(last + 1);
         }
     }
@@ -149,6 +155,8 @@ impl Membership {
         told: impl Iterator<Item = (i32, &'a BTreeSet<String>)>,
     ) {
         self.floor = assigned.max(self.durable_floor);
+        // A generation that never had assignments is not written: the group is as it was before it.
+        self.had_members = assigned > 0;
         self.gone.clear();
         self.given.clear();
         for (generation, ids) in std::mem::take(&mut self.former) {
@@ -218,6 +226,23 @@ mod tests {
         assert!(group.check(2, "a").is_err(), "nobody heard of it");
         group.see_restored(0, 2, [(1, &told)].into_iter());
         assert!(group.check(1, "a").is_err());
+    }
+
+    #[test]
+    fn a_group_that_is_read_back_without_its_only_generation_is_where_it_was_before() {
+        let mut group = Membership::default();
+        group.see_given(0, given(1, "a"));
+        let told = BTreeSet::from(["a".to_owned()]);
+        group.see_restored(0, 0, [(1, &told)].into_iter());
+        group.see_durable(true);
+        group.see_listed(0, "b");
+        assert!(group.check(0, "b").is_ok(), "it waits in its first join");
+        group.see_given(0, given(2, "b"));
+        group.see_durable(true);
+        assert!(group.check(0, "b").is_err());
+        let told = BTreeSet::from(["b".to_owned()]);
+        group.see_restored(0, 2, [(2, &told)].into_iter());
+        assert!(group.check(2, "b").is_err(), "that all have left it is written");
     }
 
     #[test]
