@@ -20,12 +20,13 @@ use crate::broker_command::Id;
 use crate::cli::LogFormat;
 use crate::cli::gateway::{GatewayArgs, GatewayCommand, GatewayRunArgs, KeyArgs};
 use crate::failure::{Failure, Kind};
+use crate::health_listener::{self, Health};
 use crate::output::print;
 use crate::serve::Server;
 use crate::signals::Signals;
 use crate::telemetry::Telemetry;
 use crate::{admin, configuration, listeners, rail_door};
-use health::Health;
+use health::GatewayHealth;
 
 /// Runs `kohort gateway …`.
 pub(crate) fn run(args: &GatewayArgs) -> anyhow::Result<ExitCode> {
@@ -176,10 +177,10 @@ async fn serve_clients(
         software: concat!("kohort/", env!("CARGO_PKG_VERSION")).to_owned(),
     };
     let rail = RemoteRail::connect(endpoint, broker.clone(), hello);
-    let health = Arc::new(Health::new(&gateway, rail.link()));
+    let health = Arc::new(GatewayHealth::new(&gateway, rail.link()));
     let admin = match admin {
         Some((listener, address)) => {
-            tokio::spawn(health::serve(listener, Arc::clone(&health)));
+            tokio::spawn(health_listener::serve(listener, Arc::clone(&health) as Arc<dyn Health>));
             Some(address)
         }
         None => None,

@@ -18,6 +18,7 @@ mod failure;
 mod gateway_command;
 mod group_command;
 mod handoff_command;
+mod health_listener;
 mod http;
 mod listener_security;
 mod listeners;

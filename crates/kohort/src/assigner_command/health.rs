@@ -1,21 +1,17 @@
-//! The instance's HTTP listener: `/livez`, `/readyz` and `/metrics`.
+//! How an instance of the assigner is.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::fmt;
+use std::sync::{PoisonError, RwLock};
 
-use axum::Router;
-use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
 
+use crate::health_listener::Health;
 use crate::metrics;
 
-/// What the listener knows of the instance. It answers from the first moment on, so that a supervisor can tell an
+/// What is known of the instance. Its listener answers from the first moment on, so that a supervisor can tell an
 /// instance that waits for etcd from one that hangs.
-pub(super) struct Health {
+pub(super) struct InstanceHealth {
     phase: RwLock<Phase>,
     /// What this process is and uses.
     process: Registry,
@@ -39,7 +35,7 @@ pub(super) trait Instance: Send + Sync {
     fn metrics(&self) -> String;
 }
 
-impl Health {
+impl InstanceHealth {
     /// Of an instance that is being put together.
     pub(super) fn starting() -> Self {
         let mut process = Registry::default();
@@ -66,49 +62,26 @@ impl Health {
     }
 }
 
-/// Answers on `listener` for as long as the process lives; also while it stops, to say so.
-pub(super) async fn serve(listener: TcpListener, health: Arc<Health>) {
-    if let Err(error) = axum::serve(listener, router(health)).await {
-        tracing::error!(%error, "the HTTP listener has ended");
-    }
-}
-
-fn router(health: Arc<Health>) -> Router {
-    Router::new()
-        .route("/livez", get(async || "alive\n"))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(show_metrics))
-        .fallback(async || {
-            (StatusCode::NOT_FOUND, "there is nothing here; see /livez, /readyz and /metrics\n")
+impl Health for InstanceHealth {
+    fn objection(&self) -> Option<String> {
+        self.ask(|phase| match phase {
+            Phase::Starting => Some("starting"),
+            Phase::Running(instance) if instance.is_ready() => None,
+            Phase::Running(_) => Some("not ready: what etcd holds is not known, or not up to date"),
+            Phase::Stopping => Some("stopping"),
         })
-        .with_state(health)
-}
-
-async fn readyz(State(health): State<Arc<Health>>) -> Response {
-    let said = health.ask(|phase| match phase {
-        Phase::Starting => Err("starting\n"),
-        Phase::Running(instance) if instance.is_ready() => Ok("ready\n"),
-        Phase::Running(_) => Err("not ready: what etcd holds is not known, or not up to date\n"),
-        Phase::Stopping => Err("stopping\n"),
-    });
-    match said {
-        Ok(ready) => ready.into_response(),
-        Err(why_not) => (StatusCode::SERVICE_UNAVAILABLE, why_not).into_response(),
+        .map(str::to_owned)
     }
-}
 
-async fn show_metrics(State(health): State<Arc<Health>>) -> Response {
-    let mut text = String::new();
-    if encode(&mut text, &health.process).is_err() {
-        return (StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written\n").into_response();
+    fn metrics(&self) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &self.process)?;
+        let of_the_instance = self.ask(|phase| match phase {
+            Phase::Running(instance) => instance.metrics(),
+            Phase::Starting | Phase::Stopping => String::new(),
+        });
+        Ok(joined(&text, &of_the_instance))
     }
-    let of_the_instance = health.ask(|phase| match phase {
-        Phase::Running(instance) => instance.metrics(),
-        Phase::Starting | Phase::Stopping => String::new(),
-    });
-    let text = joined(&text, &of_the_instance);
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
 /// Two texts of metrics as one, with one end.
@@ -122,11 +95,14 @@ const END: &str = "# EOF\n";
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use crate::http::request;
+    use tokio::net::TcpListener;
 
     use super::*;
+    use crate::health_listener::serve;
+    use crate::http::request;
 
     struct Scripted(Arc<AtomicBool>);
 
@@ -144,8 +120,8 @@ mod tests {
     async fn readiness_follows_the_instance_and_liveness_does_not() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let health = Arc::new(Health::starting());
-        tokio::spawn(serve(listener, Arc::clone(&health)));
+        let health = Arc::new(InstanceHealth::starting());
+        tokio::spawn(serve(listener, Arc::clone(&health) as Arc<dyn Health>));
         let get = async |path| request(&address, "GET", path, None, "").await.unwrap();
         assert_eq!(get("/livez").await.status, 200);
         assert_eq!(get("/readyz").await, (503, "starting\n"));

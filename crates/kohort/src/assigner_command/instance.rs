@@ -14,11 +14,12 @@ use tokio::net::TcpListener;
 use tracing::{info, warn};
 
 use super::configuration::{self, Configuration};
-use super::health::{self, Health, Instance};
+use super::health::{Instance, InstanceHealth};
 use super::settings::Values;
 use crate::cli::LogFormat;
 use crate::cli::assigner::RunArgs;
 use crate::failure::{Failure, Kind};
+use crate::health_listener::{self, Health};
 use crate::output::print;
 use crate::serve::Server;
 use crate::signals::Signals;
@@ -61,14 +62,14 @@ async fn serve(
 ) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new().context("listen for signals")?;
     let Values { settings, http_listen } = values;
-    let health = Arc::new(Health::starting());
+    let health = Arc::new(InstanceHealth::starting());
     let http = match http_listen {
         Some(address) => bind(&address, http_asked_for).await?,
         None => None,
     };
     let http_address = http.as_ref().map(|(_, address)| *address);
     if let Some((listener, _)) = http {
-        tokio::spawn(health::serve(listener, Arc::clone(&health)));
+        tokio::spawn(health_listener::serve(listener, Arc::clone(&health) as Arc<dyn Health>));
     }
 
     if settings.handoff_mode == Mode::Overlap {
