@@ -166,13 +166,17 @@ impl Deployment {
         self.broker.kill()
     }
 
-    /// Starts the broker, which must not be running, and waits until it is ready.
-    pub fn start_broker(&mut self) -> Result<()> {
+    fn launch_broker(&mut self) -> Result<()> {
         let mut command = kohort::clean_command()?;
         command.arg("broker").arg("--data-dir").arg(self.data_dir());
         command.arg("--rail-listen").arg(self.rail.to_string()).arg("--admin").arg(self.admin.to_string());
         set_all(&mut command, &self.options.broker_settings);
-        self.broker.start(command)?;
+        self.broker.start(command)
+    }
+
+    /// Starts the broker, which must not be running, and waits until it is ready.
+    pub fn start_broker(&mut self) -> Result<()> {
+        self.launch_broker()?;
         let admin = self.admin;
         self.broker.wait_until("the broker is ready", || Ok(is_ready(admin)))
     }
@@ -190,11 +194,7 @@ impl Deployment {
 
     /// Starts the broker and kills it `after` so long, ready or not.
     pub fn stumble_broker(&mut self, after: Duration) -> Result<()> {
-        let mut command = kohort::clean_command()?;
-        command.arg("broker").arg("--data-dir").arg(self.data_dir());
-        command.arg("--rail-listen").arg(self.rail.to_string()).arg("--admin").arg(self.admin.to_string());
-        set_all(&mut command, &self.options.broker_settings);
-        self.broker.start(command)?;
+        self.launch_broker()?;
         std::thread::sleep(after);
         self.broker.kill()
     }

@@ -24,7 +24,7 @@ mod served_lane;
 mod served_link;
 mod slots;
 
-use std::future::Future;
+use std::future::{self, Future};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -101,8 +101,8 @@ impl Answer {
     /// Asks once whether the reply is there.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Reply, Lost>> {
         match self {
-            // What was taken is not asked for again; an empty answer in its place would be a lie.
-            Self::Now(_) => match std::mem::replace(self, Self::Sent(Box::pin(async { Err(Lost) }))) {
+            // What was taken is not asked for again, so what takes its place never answers, and needs no memory.
+            Self::Now(_) => match std::mem::replace(self, Self::Sent(Box::pin(future::pending()))) {
                 Self::Now(reply) => Poll::Ready(Ok(reply)),
                 _ => Poll::Ready(Err(Lost)),
             },

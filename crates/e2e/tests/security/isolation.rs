@@ -9,7 +9,7 @@ use wire::{ApiKey, Uuid};
 use crate::probes::{self, Answered, Names};
 use crate::support::member::{COMMIT, LONG, Member};
 use crate::support::{Connection, one};
-use crate::world::World;
+use crate::world::{AUTHORIZER, World};
 
 /// PLAIN in clear, so that a raw connection can log in with one message.
 const PLAIN: [(&str, &str); 2] = [
@@ -17,10 +17,8 @@ const PLAIN: [(&str, &str); 2] = [
     ("listener.name.bare.sasl.enabled.mechanisms", "PLAIN,SCRAM-SHA-256"),
 ];
 
-const AUTHORIZER: [(&str, &str); 2] = [
-    ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
-    ("super.users", "User:ANONYMOUS;User:ann;User:acme/ann;User:other/ann"),
-];
+const WITH_ACLS: [(&str, &str); 2] =
+    [AUTHORIZER, ("super.users", "User:ANONYMOUS;User:ann;User:acme/ann;User:other/ann")];
 
 /// What is in the record that nobody else may read.
 const SECRET: &str = "classified";
@@ -32,7 +30,7 @@ fn nothing_of_an_organisation_exists_for_another_without_acls() {
 
 #[test]
 fn nothing_of_an_organisation_exists_for_another_with_acls() {
-    nothing_is_found(&World::start(&[PLAIN, AUTHORIZER].concat()));
+    nothing_is_found(&World::start(&[PLAIN, WITH_ACLS].concat()));
 }
 
 fn nothing_is_found(world: &World) {

@@ -25,14 +25,7 @@ fn clients_come_in_by_every_way_that_is_offered() {
     let world = World::start(&[]);
     world.populate();
     world.command(&["topic", "create", TOPIC, "--partitions", "2", "--bootstrap", &world.kohort.bootstrap()]);
-    let sasl = |protocol, mechanism, user, password| Who {
-        protocol,
-        mechanism: Some(mechanism),
-        user: Some(user),
-        password: Some(password),
-        ca: world.ca().filter(|_| protocol == "SASL_SSL"),
-        ..Who::default()
-    };
+    let sasl = |protocol, mechanism, user, password| world.by_password(protocol, mechanism, user, password);
     let tls = Who { protocol: "SSL", ca: world.ca(), ..Who::default() };
     let bearer = Who {
         protocol: "SASL_SSL",
@@ -74,14 +67,7 @@ fn clients_come_in_by_every_way_that_is_offered() {
 fn clients_that_show_something_wrong_are_told_and_not_let_in() {
     let world = World::start(&[]);
     world.populate();
-    let sasl = |protocol, mechanism, user, password| Who {
-        protocol,
-        mechanism: Some(mechanism),
-        user: Some(user),
-        password: Some(password),
-        ca: world.ca().filter(|_| protocol == "SASL_SSL"),
-        ..Who::default()
-    };
+    let sasl = |protocol, mechanism, user, password| world.by_password(protocol, mechanism, user, password);
     let tls = Who { protocol: "SSL", ca: world.ca(), ..Who::default() };
     let stranger = Authority::new("another authority");
     let foreign_ca = world.file("stranger.pem", &stranger.pem());

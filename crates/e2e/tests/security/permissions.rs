@@ -5,12 +5,12 @@ use wire::{ApiKey, Uuid};
 use crate::isolation::log_in;
 use crate::probes::{self, Names};
 use crate::support::Connection;
-use crate::world::{TOPIC, World};
+use crate::world::{AUTHORIZER, TOPIC, World};
 
 const SETTINGS: [(&str, &str); 4] = [
     ("listener.name.bare.kohort.sasl.plain.without.tls", "true"),
     ("listener.name.bare.sasl.enabled.mechanisms", "PLAIN"),
-    ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+    AUTHORIZER,
     ("super.users", "User:ANONYMOUS"),
 ];
 

@@ -7,17 +7,14 @@ use e2e::clients::Client;
 use e2e::jars;
 use e2e::process::run_within;
 
-use crate::world::{TOPIC, Who, World};
+use crate::world::{AUTHORIZER, TOPIC, Who, World};
 
 const ACLS: &str = "org.apache.kafka.tools.AclCommand";
 const CONFIGS: &str = "kafka.admin.ConfigCommand";
 const WITHIN: Duration = Duration::from_secs(60);
 
 /// The plain listener is the operator's: whoever comes by it may do everything.
-const AUTHORIZER: [(&str, &str); 2] = [
-    ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
-    ("super.users", "User:ANONYMOUS"),
-];
+const WITH_ACLS: [(&str, &str); 2] = [AUTHORIZER, ("super.users", "User:ANONYMOUS")];
 
 fn tool(jars: &Path, class: &str, arguments: &[&str]) -> String {
     let mut command = jars::java(jars, "-Xmx256m");
@@ -40,7 +37,7 @@ fn ann() -> Who {
 #[test]
 fn kafka_acls_lets_a_user_in_and_out() {
     let Some(jars) = jars::for_tests() else { return };
-    let world = World::start(&AUTHORIZER);
+    let world = World::start(&WITH_ACLS);
     world.populate();
     let bootstrap = world.kohort.bootstrap();
     world.command(&["topic", "create", TOPIC, "--partitions", "2", "--bootstrap", &bootstrap]);

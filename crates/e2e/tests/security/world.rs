@@ -24,6 +24,10 @@ pub(crate) const TOPIC: &str = "orders";
 const AUDIENCE: &str = "kohort";
 const ISSUER: &str = "https://issuer.test";
 
+/// What switches ACLs on.
+pub(crate) const AUTHORIZER: (&str, &str) =
+    ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer");
+
 /// The clients that log in.
 pub(crate) const CLIENTS: [Client; 4] =
     [Client::Java, Client::ConfluentKafka, Client::KafkaPython, Client::FranzGo];
@@ -130,6 +134,24 @@ impl World {
 
     pub(crate) fn ca(&self) -> Option<PathBuf> {
         Some(self.directory.path().join("ca.pem"))
+    }
+
+    /// Somebody with a password.
+    pub(crate) fn by_password(
+        &self,
+        protocol: &'static str,
+        mechanism: &'static str,
+        user: &'static str,
+        password: &'static str,
+    ) -> Who {
+        Who {
+            protocol,
+            mechanism: Some(mechanism),
+            user: Some(user),
+            password: Some(password),
+            ca: self.ca().filter(|_| protocol == "SASL_SSL"),
+            ..Who::default()
+        }
     }
 
     /// A certificate for a client of this name.
