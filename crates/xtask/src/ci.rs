@@ -177,8 +177,16 @@ fn fuzz_targets(directory: &Path) -> Vec<String> {
     targets
 }
 
-fn cargo() -> Command {
+/// Cargo without what the cargo that runs this has said about this package: build scripts that look at it would take
+/// it for a change, and crates would be built again whenever `cargo xtask` and `cargo` take turns.
+pub(crate) fn cargo() -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(checkout::root());
+    for (variable, _) in std::env::vars_os() {
+        let name = variable.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&variable);
+        }
+    }
     command
 }

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use e2e::checkout;
 
 use crate::accepted_counts::{AcceptedCounts, Counted, LIMIT_PERCENT, Verdict};
+use crate::ci;
 
 /// The function in the crate `microbench` that callgrind counts, with all that it calls.
 const COUNTED: &str = "*counted_by_callgrind*";
@@ -99,11 +100,8 @@ fn judge(verdicts: &[(Verdict, Counted)], unknown: &[String], toolchain: &str, p
 }
 
 fn build() -> Result<PathBuf> {
-    let status = Command::new("cargo")
-        .args(["build", "--release", "--package", "microbench"])
-        .current_dir(checkout::root())
-        .status()
-        .context("run cargo")?;
+    let status =
+        ci::cargo().args(["build", "--release", "--package", "microbench"]).status().context("run cargo")?;
     ensure!(status.success(), "the benchmarks do not build: {status}");
     Ok(checkout::target().join("release/microbench"))
 }
