@@ -60,7 +60,7 @@ impl Authorizer {
                 }))
             }
             // The broker sends nothing on.
-            sent @ Answer::Sent(_) => sent,
+            sent @ (Answer::Owed(_) | Answer::Sent(_)) => sent,
         }
     }
 

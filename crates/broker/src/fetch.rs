@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use coordination::catalog::LEADER_EPOCH;
 use coordination::error_code::ErrorCode;
-use coordination::ids::OrgId;
+use coordination::ids::{OrgId, TopicId};
 use coordination::op::{self, TopicRef};
 use coordination::reply::{self, Reply};
 use rail::{Answer, Carrier};
@@ -47,7 +47,7 @@ pub(crate) fn handle_fetch(
             return Reply::Fetch(reply).into();
         }
     };
-    let Resolved { reads, unknown, throttled } = resolve(inner, carrier.org(), asker, &wanted);
+    let Resolved { reads, topics, unknown, throttled } = resolve(inner, carrier.org(), asker, &wanted);
     let max_bytes = op.max_bytes.min(inner.limits.fetch_max_bytes());
     let max_bytes = throttled.as_ref().map_or(max_bytes, |share| max_bytes.min(share.most_at_once()));
     let fetch = Reading {
@@ -58,7 +58,7 @@ pub(crate) fn handle_fetch(
         min_bytes: usize::try_from(op.min_bytes.min(max_bytes)).unwrap_or(0),
         budget: Arc::clone(&inner.read_budget),
     };
-    let ending = Ending { inner: Arc::clone(inner), wanted, context, unknown, throttled };
+    let ending = Ending { inner: Arc::clone(inner), wanted, context, topics, unknown, throttled };
     let found = fetch.pass(Reach::Memory);
     match found {
         Some(found)
@@ -116,6 +116,7 @@ async fn wait(
 /// What there is of what a request wants.
 struct Resolved {
     reads: Vec<Read>,
+    topics: Topics,
     /// What there is not, with its answer.
     unknown: Vec<(usize, reply::FetchPartition)>,
     /// What the organisation may have, if its bytes are counted.
@@ -128,6 +129,7 @@ fn resolve(inner: &Inner, org: OrgId, asker: Option<&Asker>, wanted: &[Wanted]) 
         asker.is_none_or(|asker| inner.admin.look(|catalog| asker.judge(catalog).may_read(name)))
     };
     let mut reads = Vec::with_capacity(wanted.len());
+    let mut topics = Topics(Vec::with_capacity(1));
     let mut unknown = Vec::new();
     let mut throttled = None;
     let mut last = None;
@@ -147,6 +149,7 @@ fn resolve(inner: &Inner, org: OrgId, asker: Option<&Asker>, wanted: &[Wanted]) 
                     Some(name) if !may_read(name) => Err(ErrorCode::TopicAuthorizationFailed),
                     _ => topic.ok_or_else(|| gone(matches!(*wanted.topic, TopicRef::Id(_)))),
                 };
+                topics.0.push((at, topic.as_ref().ok().map(|topic| topic.id)));
                 if let Some(topic) = topic.as_ref().ok().filter(|topic| topic.share.is_throttled()) {
                     throttled.get_or_insert_with(|| Arc::clone(&topic.share));
                 }
@@ -167,7 +170,19 @@ fn resolve(inner: &Inner, org: OrgId, asker: Option<&Asker>, wanted: &[Wanted]) 
     }
     // Kafka looks for all ids before it looks for any partition.
     unknown.sort_by_key(|(_, answer)| answer.error != Some(ErrorCode::UnknownTopicId));
-    Resolved { reads, unknown, throttled }
+    Resolved { reads, topics, unknown, throttled }
+}
+
+/// The topics of a request: the place of each one's first partition in what the client wanted, and its id if it may
+/// be read.
+struct Topics(Vec<(usize, Option<TopicId>)>);
+
+impl Topics {
+    /// The topic of the partition at this place.
+    fn at(&self, place: usize) -> Option<TopicId> {
+        let behind = self.0.partition_point(|(first, _)| *first <= place);
+        self.0.get(behind.checked_sub(1)?)?.1
+    }
 }
 
 /// One partition of a request.
@@ -330,13 +345,14 @@ struct Ending {
     inner: Arc<Inner>,
     wanted: Vec<Wanted>,
     context: Context,
+    topics: Topics,
     unknown: Vec<(usize, reply::FetchPartition)>,
     throttled: Option<Arc<Share>>,
 }
 
 impl Ending {
     fn reply(self, found: Found) -> Reply {
-        let Self { inner, wanted, context, unknown, throttled } = self;
+        let Self { inner, wanted, context, topics: asked, unknown, throttled } = self;
         let mut answers = found.answers;
         // Kafka answers what it could read before what it could not find.
         answers.extend(unknown);
@@ -358,13 +374,16 @@ impl Ending {
         let mut last: Option<&Arc<TopicRef>> = None;
         for (at, answer) in answers {
             let name = &wanted[at].topic;
+            let id = asked.at(at);
             match topics.last_mut() {
                 Some(topic) if last.is_some_and(|last| Arc::ptr_eq(last, name) || last == name) => {
+                    // Between two looks at one name its topic may have become another.
+                    topic.id = topic.id.filter(|&before| id == Some(before));
                     topic.partitions.push(answer);
                 }
                 _ => {
                     let topic = TopicRef::clone(name);
-                    topics.push(reply::FetchTopic { topic, partitions: vec![answer] });
+                    topics.push(reply::FetchTopic { topic, id, partitions: vec![answer] });
                 }
             }
             last = Some(name);

@@ -3,6 +3,7 @@
 mod group;
 mod security;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -60,8 +61,8 @@ pub enum Op {
     JoinGroup(JoinGroup),
     /// Bring the assignment, as the leader, or wait for it.
     SyncGroup(SyncGroup),
-    /// Still here.
-    Heartbeat(Heartbeat),
+    /// Still here. A member says the same until the next rebalance, so what it said can be kept and said again.
+    Heartbeat(Arc<Heartbeat>),
     /// No longer a member.
     LeaveGroup(LeaveGroup),
     /// Remember how far a group has read.

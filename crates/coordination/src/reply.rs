@@ -206,6 +206,10 @@ pub struct Fetch {
 pub struct FetchTopic {
     /// The topic as the client named it.
     pub topic: TopicRef,
+    /// The topic itself, whatever the client calls it, where there is one. It is for whoever carries the answer and
+    /// does not travel with it.
+    #[serde(skip)]
+    pub id: Option<TopicId>,
     /// The partitions.
     pub partitions: Vec<FetchPartition>,
 }
@@ -451,7 +455,7 @@ pub struct DescribeTopicPartitions {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DescribeLogDirs {
     /// The data directory, or why it cannot be read.
-    pub result: Result<LogDir, ErrorCode>,
+    pub result: Result<Box<LogDir>, ErrorCode>,
 }
 
 /// The one data directory.

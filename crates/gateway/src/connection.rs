@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use coordination::error_code::ErrorCode;
 use coordination::reply::Reply;
 use rail::{Answer, Carrier, Lost, Rail};
 use tokio::sync::{Semaphore, watch};
@@ -117,6 +118,22 @@ struct Owed {
     started: Instant,
     /// What its frame holds in memory.
     bytes: usize,
+}
+
+/// Answers of one kind that came together.
+struct Answered {
+    slot: ApiSlot,
+    error: Option<ErrorCode>,
+    /// When their requests had been read.
+    started: Instant,
+    now: Instant,
+    count: u64,
+}
+
+impl Answered {
+    fn count(self, traffic: &Traffic) {
+        traffic.count(self.slot, self.error, self.now - self.started, self.count);
+    }
 }
 
 /// Whether more requests are taken.
@@ -251,22 +268,44 @@ impl Connection {
 
     /// Moves replies that are there from `owed` to the output, in order.
     fn poll_answers(&mut self) {
+        // Answers that come together were mostly asked for together, and are counted so.
+        let mut answered: Option<Answered> = None;
+        let mut released = 0;
         while let Some(front) = self.owed.front_mut() {
             // Only the front is asked: what is behind it could not leave anyway.
             let Poll::Ready(reply) = front.answer.poll(&mut Context::from_waker(&self.answer_waker)) else {
-                return;
+                break;
             };
-            let Some(Owed { head, started, bytes, .. }) = self.owed.pop_front() else { return };
-            self.owed_bytes.release(bytes);
+            let Some(Owed { head, started, bytes, .. }) = self.owed.pop_front() else { break };
+            released += bytes;
             let reply = match reply {
                 Ok(reply) => reply,
-                Err(lost) => return self.lose(lost),
+                Err(lost) => {
+                    self.lose(lost);
+                    released = 0;
+                    break;
+                }
             };
-            let error = first_error(&reply);
-            self.active_at = Instant::now();
-            self.traffic.count(ApiSlot::of(head.api), error, self.active_at - started, 1);
+            let (slot, error) = (ApiSlot::of(head.api), first_error(&reply));
+            let now = answered.as_ref().map_or_else(Instant::now, |answered| answered.now);
+            match &mut answered {
+                Some(same) if (same.slot, same.error, same.started) == (slot, error, started) => {
+                    same.count += 1;
+                }
+                other => {
+                    let next = Answered { slot, error, started, now, count: 1 };
+                    if let Some(before) = other.replace(next) {
+                        before.count(&self.traffic);
+                    }
+                }
+            }
             self.send(&head, reply, error.is_some());
         }
+        if let Some(last) = answered {
+            self.active_at = last.now;
+            last.count(&self.traffic);
+        }
+        self.owed_bytes.release(released);
     }
 
     /// Starts the requests that are here and may start.

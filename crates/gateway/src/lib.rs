@@ -41,4 +41,5 @@ pub use bind::BindError;
 pub use gateway::{Gateway, ServeError};
 pub use metrics::Metrics;
 pub use options::{ListenerConfig, Options};
+pub use scheduling::prefer_batches;
 pub use security::{ClientAuth, Mechanism, OAuth, Sasl, Security, Tls};

@@ -9,7 +9,7 @@ use tracing::debug;
 /// Where clients run beside the broker, a thread that is given the processor with the first request of many serves one,
 /// sleeps again, and is woken for the second: half of the time goes into changing places. One that waits for its turn
 /// finds all requests that have come meanwhile. Where a processor is free it runs at once either way.
-pub(crate) fn prefer_batches() {
+pub fn prefer_batches() {
     // SAFETY: all zeros is a valid value of this struct of numbers; 0 is the priority that this policy wants.
     #[expect(unsafe_code, reason = "no safe wrapper of this call is among our dependencies")]
     let answer = unsafe {

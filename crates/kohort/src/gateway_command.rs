@@ -25,7 +25,8 @@ use crate::output::print;
 use crate::serve::Server;
 use crate::signals::Signals;
 use crate::telemetry::Telemetry;
-use crate::{admin, configuration, listeners, rail_door};
+use crate::threads::Threads;
+use crate::{admin, code_pages, configuration, listeners, rail_door};
 use health::GatewayHealth;
 
 /// Runs `kohort gateway …`.
@@ -86,7 +87,8 @@ fn start(args: &GatewayRunArgs) -> anyhow::Result<ExitCode> {
     refuse_what_is_the_brokers(&configuration.settings)?;
     let broker = broker_address(args.broker.as_deref())?;
     let key = find_key(&args.key)?;
-    let Server { runtime, telemetry, format } = Server::start(&configuration, &args.logging, "gateway")?;
+    let Server { runtime, telemetry, format } =
+        Server::start(&configuration, &args.logging, "gateway", Threads::ForTheRail)?;
     warn_of_what_is_the_brokers(&configuration.settings);
     let serving = serve_clients(configuration.settings, broker, key, telemetry.as_ref(), format, started);
     let code = runtime.block_on(serving);
@@ -131,7 +133,8 @@ pub(crate) fn of_the_gateways(settings: &Settings) -> impl Iterator<Item = &'sta
 fn is_ours(property: &str) -> bool {
     const OF_EVERY_PROCESS: [&str; 3] =
         ["kohort.admin.address", "kohort.otlp.endpoint", "kohort.trace.sample.ratio"];
-    OF_EVERY_PROCESS.contains(&property) || is_of_listeners(property)
+    const OF_THE_LINK: [&str; 1] = ["kohort.gateway.record.memory.bytes"];
+    OF_EVERY_PROCESS.contains(&property) || OF_THE_LINK.contains(&property) || is_of_listeners(property)
 }
 
 /// Whether a property is about listeners: their sockets, and who is let in.
@@ -176,7 +179,7 @@ async fn serve_clients(
         listeners: rail_door::advertised(&settings),
         software: concat!("kohort/", env!("CARGO_PKG_VERSION")).to_owned(),
     };
-    let rail = RemoteRail::connect(endpoint, broker.clone(), hello);
+    let rail = RemoteRail::connect(endpoint, broker.clone(), hello, settings.gateway_record_memory());
     let health = Arc::new(GatewayHealth::new(&gateway, rail.link()));
     let admin = match admin {
         Some((listener, address)) => {
@@ -186,6 +189,7 @@ async fn serve_clients(
         None => None,
     };
     announce(&settings, &gateway, &broker, &key, admin, format, started);
+    code_pages::let_go_of_the_start();
 
     let draining = Arc::clone(&health);
     let shutdown = async move {
@@ -292,6 +296,7 @@ mod tests {
             ("max.connections.per.ip", "7"),
             ("socket.request.max.bytes", "1000000"),
             ("listener.name.plaintext.kohort.org", "acme"),
+            ("kohort.gateway.record.memory.bytes", "0"),
         ];
         for (name, value) in ours {
             settings.set(Layer::Flags, name, value).unwrap();

@@ -15,6 +15,7 @@ use tracing::{debug, info, warn};
 
 use crate::admin::{self, Admin, Serving};
 use crate::cli::{LogArgs, LogFormat, ServeArgs};
+use crate::code_pages;
 use crate::configuration::{self, Configuration};
 use crate::failure::{Failure, Kind};
 use crate::gateway_command;
@@ -26,6 +27,7 @@ use crate::rail_door::RailDoor;
 use crate::running::{self, Running};
 use crate::signals::Signals;
 use crate::telemetry::Telemetry;
+use crate::threads::Threads;
 use crate::token;
 
 /// Who can reach the broker of a process.
@@ -52,11 +54,11 @@ pub(crate) fn host(
     role: Role,
     started: Instant,
 ) -> anyhow::Result<ExitCode> {
-    let name = match role {
-        Role::Everything => "serve",
-        Role::Broker => "broker",
+    let (name, threads) = match role {
+        Role::Everything => ("serve", Threads::ForChores),
+        Role::Broker => ("broker", Threads::ForTheRail),
     };
-    let Server { runtime, telemetry, format } = Server::start(&configuration, logging, name)?;
+    let Server { runtime, telemetry, format } = Server::start(&configuration, logging, name, threads)?;
     if role == Role::Broker {
         for name in gateway_command::of_the_gateways(&configuration.settings) {
             warn!("{name} has no effect in a broker that only gateways reach; it is set at the gateways");
@@ -83,13 +85,10 @@ impl Server {
         configuration: &Configuration,
         logging: &LogArgs,
         role: &'static str,
+        threads: Threads,
     ) -> anyhow::Result<Self> {
         let settings = &configuration.settings;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .thread_name("kohort")
-            .build()
-            .context("start the runtime")?;
+        let runtime = threads.start().context("start the runtime")?;
         let telemetry = {
             let _within = runtime.enter();
             Telemetry::start(settings.otlp_endpoint(), settings.trace_sample_ratio(), role)?
@@ -197,6 +196,7 @@ async fn serve(
         admin: admin_address,
     }
     .make(format, started);
+    code_pages::let_go_of_the_start();
 
     let (draining, drain) = (Arc::clone(&admin), running.drain());
     let shutdown = async move {

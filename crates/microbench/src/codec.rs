@@ -74,7 +74,8 @@ pub(crate) fn encode_fetch() -> Result<usize> {
             current_leader_epoch: None,
             records: vec![records.clone()],
         };
-        let topics = vec![reply::FetchTopic { topic, partitions: (0..PARTITIONS).map(partition).collect() }];
+        let partitions = (0..PARTITIONS).map(partition).collect();
+        let topics = vec![reply::FetchTopic { topic, id: None, partitions }];
         Reply::Fetch(reply::Fetch { error: None, session_id: 7, topics, throttle: Duration::ZERO })
     })
 }

@@ -3,6 +3,7 @@
 //! What the kernel does in a write or a sync is not counted, only what we do around it.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use batch::{BatchBuilder, NewRecord, ProducerFields};
@@ -123,7 +124,9 @@ pub(crate) fn fetch() -> Result<usize> {
         || (0..64).map(|_| fetch_op()).collect(),
         |op| match stage.call(op) {
             Answer::Now(reply) => drop(black_box(reply)),
-            Answer::Later(_) | Answer::Sent(_) => panic!("a fetch from memory is answered at once"),
+            Answer::Later(_) | Answer::Owed(_) | Answer::Sent(_) => {
+                panic!("a fetch from memory is answered at once")
+            }
         },
     ))
 }
@@ -141,12 +144,12 @@ fn check_produced(reply: Option<Reply>) {
 }
 
 fn beat(member: &Member) -> Op {
-    Op::Heartbeat(op::Heartbeat {
+    Op::Heartbeat(Arc::new(op::Heartbeat {
         group: member.group.clone(),
         generation: member.generation,
         member_id: member.member_id.clone(),
         instance_id: None,
-    })
+    }))
 }
 
 fn commit_op(member: &Member, partitions: i32) -> Op {

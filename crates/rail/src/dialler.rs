@@ -14,7 +14,9 @@ use tokio::time;
 use tracing::{info, warn};
 
 use crate::format::version::listed;
-use crate::format::{self, FormatError, FromBroker, Hello, Inlet, Order, Outbox, Version, Welcome};
+use crate::format::{
+    self, FormatError, FromBroker, Hello, Inlet, KeptRecords, Order, Outbox, Version, Welcome,
+};
 use crate::keys::BrokerAddress;
 use crate::lane::{LaneError, PIECES};
 use crate::limits::GREETING;
@@ -61,6 +63,8 @@ pub(crate) struct Dialler {
     pub(crate) broker: BrokerAddress,
     pub(crate) hello: Hello,
     pub(crate) versions: &'static [Version],
+    /// How many bytes of records the lanes keep together.
+    pub(crate) record_memory: usize,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -185,9 +189,9 @@ impl Dialler {
             )));
         };
         let (send, receive) = connection.open_bi().await?;
-        let greeted = time::timeout(GREETING, self.greet(send, receive)).await;
+        let greeted = time::timeout(GREETING, self.greet(version, send, receive)).await;
         let (welcome, mut words) = greeted.map_err(|_| LinkError::Greeting)??;
-        let link = Arc::new(Link::new(version));
+        let link = Arc::new(Link::new(version, self.record_memory));
         let mut work = JoinSet::new();
         for (place, class) in LANES.into_iter().enumerate() {
             let (send, receive) = connection.open_bi().await?;
@@ -223,13 +227,18 @@ impl Dialler {
         }
     }
 
-    async fn greet(&self, mut send: SendStream, receive: RecvStream) -> Result<(Welcome, Words), LinkError> {
+    async fn greet(
+        &self,
+        version: Version,
+        mut send: SendStream,
+        receive: RecvStream,
+    ) -> Result<(Welcome, Words), LinkError> {
         let mut outbox = Outbox::new(Order::Kept);
         let mut chunks = Vec::new();
         outbox.push(|out, _| format::greet(&self.hello, out)).map_err(LaneError::from)?;
         outbox.take(&mut chunks);
         send.write_all_chunks(&mut chunks).await.map_err(LaneError::from)?;
-        let mut words = Words { stream: receive, inlet: Inlet::default(), _send: send };
+        let mut words = Words { version, stream: receive, inlet: Inlet::default(), _send: send };
         match words.next().await? {
             FromBroker::Welcome(welcome) => Ok((welcome, words)),
             _ => Err(LaneError::Misplaced.into()),
@@ -239,6 +248,7 @@ impl Dialler {
 
 /// What the broker says on the first stream.
 struct Words {
+    version: Version,
     stream: RecvStream,
     inlet: Inlet,
     /// A stream whose end is dropped is finished, which the broker would take for the end of the link.
@@ -250,7 +260,10 @@ impl Words {
         let mut pieces = [const { Bytes::new() }; PIECES];
         loop {
             if let Some(message) = self.inlet.next_message()? {
-                return format::decode_from_broker(&message).map_err(FormatError::into);
+                // Records come over lanes.
+                let mut kept = KeptRecords::default();
+                return format::decode_from_broker(self.version, &message, &mut kept)
+                    .map_err(FormatError::into);
             }
             let count = self.stream.read_many_chunks(&mut pieces).await?.ok_or(LaneError::Ended)?;
             for piece in &mut pieces[..count] {

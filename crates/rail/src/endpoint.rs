@@ -35,6 +35,11 @@ const KEEP_ALIVE: Duration = Duration::from_millis(750);
 /// After this long without a word the other end is gone.
 const IDLE: Duration = Duration::from_secs(3);
 
+/// How long an acknowledgement may wait for more to acknowledge. iroh drops what it would send while tokio lets the task
+/// do no more in this turn, which happens when more than about a hundred datagrams came at once; the other end then waits
+/// for acknowledgements before it sends on, and would for 25 ms.
+const ACK_DELAY: Duration = Duration::from_millis(1);
+
 /// How much of one lane may be on its way. It bounds what a reader that is slow, or a peer that is hostile, makes
 /// the other end hold. The QUIC library ends a connection that has more than about a thousand pieces of one stream
 /// unread, and a piece may be as small as a packet of 1200 bytes.
@@ -91,7 +96,7 @@ fn transport() -> QuicTransportConfig {
     // Loopback and jumbo frames take far more than the internet does, and each packet costs the same.
     mtu.upper_bound(u16::MAX);
     let mut acks = AckFrequencyConfig::default();
-    acks.ack_eliciting_threshold(VarInt::from_u32(10));
+    acks.ack_eliciting_threshold(VarInt::from_u32(10)).max_ack_delay(Some(ACK_DELAY));
     let lanes = u32::try_from(LANES).unwrap_or(u32::MAX);
     QuicTransportConfig::builder()
         .keep_alive_interval(KEEP_ALIVE)

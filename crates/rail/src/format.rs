@@ -4,33 +4,39 @@
 //! frame is a message, or a part of one that is larger. A message is a code and what belongs to it:
 //!
 //! ```text
-//! op       code 0x01..  request id  carrier  [trace context, from version 2]  op as postcard  lengths of records | records
+//! op       code 0x01..  request id  carrier  trace context  op as postcard  lengths of records | records
 //! reply    code of op   request id  reply as postcard  lengths of records | records
 //! part     0xFE         part id     bytes (more follow)
 //! part     0xFF         part id     bytes (the last; all of them together are a message)
 //! ```
 //!
 //! Numbers are varints as in postcard. Records travel behind the bar as they are: they are slices of what the client
-//! sent, or of the broker's memory, and become slices of what was received.
+//! sent, or of the broker's memory, and become slices of what was received. From version 3 on, records of a fetch that
+//! have crossed the lane before, and that the gateway keeps, are named among the lengths and do not travel again.
 
+mod batch_run;
 mod codes;
 mod control;
+mod fetched;
 mod inlet;
+mod kept_records;
 mod message;
 mod outbox;
 mod put;
+mod records;
 pub(crate) mod version;
 
 pub use codes::{OpCode, op_codes};
 pub use control::{Announced, Hello, Welcome};
 pub use inlet::Inlet;
+pub use kept_records::{KeptRecords, SentRecords};
 pub use message::{FromBroker, FromGateway, Head, LaneClass};
 pub use outbox::{Order, Outbox};
 pub use version::Version;
 
 pub use message::{
-    announce, cancel, decode_from_broker, decode_from_gateway, gone, greet, lane, leave, reply, request,
-    roster, welcome,
+    again, announce, cancel, decode_from_broker, decode_from_gateway, gone, greet, is_remembered, lane,
+    leave, reply, request, roster, welcome,
 };
 
 /// Why bytes are no message.

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::future;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use coordination::op::Op;
+use coordination::op::{Heartbeat, Op};
 use coordination::reply::Reply;
 use iroh::endpoint::{ReadError, RecvStream, SendStream, WriteError};
 use parking_lot::Mutex;
@@ -14,7 +15,7 @@ use crate::Lost;
 use crate::carrier::Carrier;
 use crate::fast_map::FastMap;
 use crate::format::{
-    self, Announced, FormatError, FromBroker, Head, Inlet, LaneClass, Order, Outbox, Version,
+    self, Announced, FormatError, FromBroker, Head, Inlet, KeptRecords, LaneClass, Order, Outbox, Version,
 };
 use crate::limits::{CARRIERS, QUEUED_HEAVY, QUEUED_LIGHT};
 use crate::slots::{Slots, Unasked};
@@ -24,6 +25,8 @@ use crate::slots::{Slots, Unasked};
 pub(crate) struct Lane {
     version: Version,
     bound: usize,
+    /// How many bytes are kept of the records that come.
+    keeps: usize,
     outgoing: Mutex<Outgoing>,
     slots: Mutex<Slots>,
 }
@@ -46,6 +49,8 @@ struct Outgoing {
 struct Place {
     index: u32,
     revision: u32,
+    /// The client's last heartbeat, where the broker remembers it too.
+    heartbeat: Option<Arc<Heartbeat>>,
 }
 
 #[derive(Debug)]
@@ -89,16 +94,18 @@ pub(crate) const PIECES: usize = 32;
 const SETTLED: usize = 128;
 
 impl Lane {
-    pub(crate) fn new(class: LaneClass, version: Version) -> Self {
+    /// A lane that `keeps` this many bytes of the records that come over it, which are none but for fetches.
+    pub(crate) fn new(class: LaneClass, version: Version, keeps: usize) -> Self {
         let mut outbox = Outbox::new(Order::Kept);
         let written = outbox.push(|out, _| {
-            format::lane(class, out);
+            format::lane(version, class, keeps as u64, out);
             Ok(())
         });
-        debug_assert!(written.is_ok(), "two bytes always fit");
+        debug_assert!(written.is_ok(), "a few bytes always fit");
         Self {
             version,
             bound: bound(class),
+            keeps,
             outgoing: Mutex::new(Outgoing {
                 outbox,
                 announced: FastMap::default(),
@@ -223,6 +230,7 @@ impl Lane {
     /// Reads replies until the link is gone.
     pub(crate) async fn read(&self, mut stream: RecvStream) -> Result<(), LaneError> {
         let mut inlet = Inlet::default();
+        let mut kept = KeptRecords::new(self.keeps);
         let mut pieces = [const { Bytes::new() }; PIECES];
         let mut settled = Vec::with_capacity(SETTLED);
         let mut wakers = Vec::new();
@@ -232,7 +240,7 @@ impl Lane {
                 inlet.feed(std::mem::take(piece));
             }
             while let Some(message) = inlet.next_message()? {
-                settled.push(match format::decode_from_broker(&message)? {
+                settled.push(match format::decode_from_broker(self.version, &message, &mut kept)? {
                     FromBroker::Reply(id, reply) => (id, Some(reply)),
                     FromBroker::Gone(id) => (id, None),
                     FromBroker::Welcome(_) | FromBroker::Roster(_) => return Err(LaneError::Misplaced),
@@ -272,17 +280,30 @@ impl Outgoing {
         has_place: impl FnOnce() -> bool,
     ) -> Result<(), FormatError> {
         let index = self.place_of(carrier, has_place)?;
+        if let Op::Heartbeat(heartbeat) = op
+            && version >= Version::Three
+            && format::is_remembered(heartbeat)
+            && self.is_said_again(carrier, heartbeat)
+            // A span is told with the op that it belongs to.
+            && carrier.trace.is_none()
+        {
+            return self.outbox.push(|out, _| {
+                format::again(id, index, out);
+                Ok(())
+            });
+        }
         let head = Head { id, carrier: index, trace: carrier.trace };
-        self.outbox.push(|out, records| format::request(version, head, op, out, records))
+        self.outbox.push(|out, records| format::request(head, op, out, records))
     }
 
     /// What the client is called by on this lane. It is announced if it was not, or is no longer what it was.
     fn place_of(&mut self, carrier: &Carrier, has_place: impl FnOnce() -> bool) -> Result<u32, FormatError> {
         let known = self.announced.len();
+        let (revision, heartbeat) = (carrier.revision(), None);
         let index = match self.announced.get_mut(&carrier.number()) {
-            Some(place) if place.revision == carrier.revision() => return Ok(place.index),
+            Some(place) if place.revision == revision => return Ok(place.index),
             Some(place) => {
-                place.revision = carrier.revision();
+                *place = Place { index: place.index, revision, heartbeat };
                 place.index
             }
             None => {
@@ -293,13 +314,23 @@ impl Outgoing {
                 if known >= CARRIERS {
                     return Err(FormatError::Bound("the number of clients", known as u64));
                 }
-                self.announced.insert(carrier.number(), Place { index, revision: carrier.revision() });
+                self.announced.insert(carrier.number(), Place { index, revision, heartbeat });
                 index
             }
         };
         let announced = Announced::of(carrier, has_place());
         self.outbox.push(|out, _| format::announce(index, &announced, out))?;
         Ok(index)
+    }
+
+    /// Whether a heartbeat is the client's last one, which the broker remembers. It is from now on.
+    fn is_said_again(&mut self, carrier: &Carrier, heartbeat: &Arc<Heartbeat>) -> bool {
+        let Some(place) = self.announced.get_mut(&carrier.number()) else { return false };
+        if place.heartbeat.as_ref() == Some(heartbeat) {
+            return true;
+        }
+        place.heartbeat = Some(Arc::clone(heartbeat));
+        false
     }
 
     /// Queues a word that always fits, and wakes the writer.

@@ -41,7 +41,7 @@ pub use iroh::{Endpoint, EndpointId};
 pub use keys::{BrokerAddress, BrokerAddressError, Key, KeyError};
 pub use limits::{FRAME_MAX, MESSAGE_MAX, UNFINISHED_MAX};
 pub use refuse::refuse;
-pub use remote::RemoteRail;
+pub use remote::{Owed, RemoteRail};
 pub use roster::{Node, Roster};
 
 /// The way to the broker.
@@ -74,10 +74,12 @@ pub enum Answer {
     /// The reply comes when the disk, time or another client has done its part.
     Later(Pin<Box<dyn Future<Output = Reply> + Send>>),
     /// The op is on its way to another process, whence the reply comes; or the link breaks before.
+    Owed(Owed),
+    /// The same, with something to do when the reply is there.
     Sent(Sent),
 }
 
-/// A reply that comes over a link.
+/// A reply that comes over a link, and something that is done then.
 pub type Sent = Pin<Box<dyn Future<Output = Result<Reply, Lost>> + Send>>;
 
 /// The link broke before the reply came. Whether the op was carried out is not known.
@@ -94,6 +96,7 @@ impl Answer {
         match self {
             Self::Now(reply) => Ok(reply),
             Self::Later(reply) => Ok(reply.await),
+            Self::Owed(reply) => reply.await,
             Self::Sent(reply) => reply.await,
         }
     }
@@ -107,6 +110,7 @@ impl Answer {
                 _ => Poll::Ready(Err(Lost)),
             },
             Self::Later(reply) => reply.as_mut().poll(context).map(Ok),
+            Self::Owed(reply) => Pin::new(reply).poll(context),
             Self::Sent(reply) => reply.as_mut().poll(context),
         }
     }

@@ -24,6 +24,9 @@ pub(crate) const CARRIERS: usize = 1 << 18;
 /// hostile length come near it.
 pub(crate) const CARRIER_BYTES: usize = 64 << 20;
 
+/// The longest texts of a heartbeat that is remembered for its client. Kafka's clients come to about a hundred bytes.
+pub(crate) const REMEMBERED_HEARTBEAT: usize = 256;
+
 /// How much may be queued for a light lane before the rest waits where it is.
 pub(crate) const QUEUED_LIGHT: usize = 1 << 20;
 
@@ -39,6 +42,14 @@ pub(crate) const KEPT_IN_PLACE: usize = 16 << 10;
 
 /// Records below this size are copied behind their head, which costs less than a piece of their own.
 pub(crate) const APART: usize = 1 << 10;
+
+/// How many bytes of records the broker takes a gateway to keep for one lane, whatever it offers. For each record batch of
+/// a few kibibytes the broker remembers about two hundred bytes.
+pub(crate) const SENT_RECORDS_MAX: usize = 1 << 30;
+
+/// How many of them, whatever their size: so what the broker remembers takes at most some 50 MiB for a lane.
+/// It is part of version 3 of the format: a gateway ends a lane over which more are kept.
+pub(crate) const KEPT_COUNT: usize = 1 << 18;
 
 /// How long a peer may take from the handshake to its first words, which come with it.
 pub(crate) const GREETING: Duration = Duration::from_secs(10);

@@ -191,6 +191,7 @@ fn refuse_fetch(topic: &coordination::op::FetchTopic) -> reply::FetchTopic {
     };
     reply::FetchTopic {
         topic: topic.topic.clone(),
+        id: None,
         partitions: topic.partitions.iter().map(|asked| partition(asked.index)).collect(),
     }
 }

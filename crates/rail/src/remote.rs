@@ -66,16 +66,34 @@ const LIGHT_MAX: usize = 64 << 10;
 
 impl RemoteRail {
     /// Dials `broker` for ever, from the runtime that this is called in.
-    pub fn connect(endpoint: Endpoint, broker: BrokerAddress, hello: Hello) -> Arc<Self> {
-        Self::connect_as(endpoint, broker, hello, Version::ALL)
+    ///
+    /// `record_memory` bytes of the records that were fetched are kept, so that they do not cross the link again when
+    /// they are fetched again. It is shared by the lanes evenly.
+    pub fn connect(
+        endpoint: Endpoint,
+        broker: BrokerAddress,
+        hello: Hello,
+        record_memory: usize,
+    ) -> Arc<Self> {
+        Self::dial(endpoint, broker, hello, Version::ALL, record_memory)
     }
 
-    /// The same, for one who speaks these versions and no others.
+    /// The same, for one who speaks these versions and no others, and keeps no records.
     pub fn connect_as(
         endpoint: Endpoint,
         broker: BrokerAddress,
         hello: Hello,
         versions: &'static [Version],
+    ) -> Arc<Self> {
+        Self::dial(endpoint, broker, hello, versions, 0)
+    }
+
+    fn dial(
+        endpoint: Endpoint,
+        broker: BrokerAddress,
+        hello: Hello,
+        versions: &'static [Version],
+        record_memory: usize,
     ) -> Arc<Self> {
         let (state, watched) = watch::channel(LinkState::Dialling);
         let shared = Arc::new(Shared {
@@ -84,8 +102,14 @@ impl RemoteRail {
             places: Mutex::default(),
             state,
         });
-        let dialler =
-            Dialler { endpoint: endpoint.clone(), broker, hello, versions, shared: Arc::clone(&shared) };
+        let dialler = Dialler {
+            endpoint: endpoint.clone(),
+            broker,
+            hello,
+            versions,
+            record_memory,
+            shared: Arc::clone(&shared),
+        };
         let task = Mutex::new(Some(tokio::spawn(dialler.run())));
         Arc::new(Self { shared, state: watched, task, endpoint })
     }
@@ -154,7 +178,7 @@ impl Rail for RemoteRail {
                     Ok(reply)
                 }))
             }
-            Ok(id) => Answer::Sent(Box::pin(Owed { link, lane, id, is_owed: true })),
+            Ok(id) => Answer::Owed(Owed { link, lane, id, is_owed: true }),
             Err(Unsent::Refused(op)) => self.refused(carrier, &op),
             Err(Unsent::Impossible) => Answer::Sent(Box::pin(async { Err(Lost) })),
         }
@@ -204,8 +228,14 @@ impl Shared {
 }
 
 impl Link {
-    pub(crate) fn new(version: Version) -> Self {
-        Self { lanes: LANES.iter().map(|&class| Lane::new(class, version)).collect() }
+    /// A link whose lanes keep `record_memory` bytes of records together, where the broker names what it has sent.
+    pub(crate) fn new(version: Version, record_memory: usize) -> Self {
+        let fetching = LANES.iter().filter(|&&class| class == LaneClass::Fetch).count();
+        let keeps = |class| match class {
+            LaneClass::Fetch if version >= Version::Three => record_memory / fetching,
+            _ => 0,
+        };
+        Self { lanes: LANES.iter().map(|&class| Lane::new(class, version, keeps(class))).collect() }
     }
 
     pub(crate) fn lanes(&self) -> &[Lane] {
@@ -221,8 +251,9 @@ impl Link {
     }
 }
 
-/// A reply that comes over a link.
-struct Owed {
+/// A reply that comes over a link. Dropped before, it tells the broker that nobody waits any more.
+#[derive(Debug)]
+pub struct Owed {
     link: Arc<Link>,
     lane: usize,
     id: u32,

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use coordination::op::Op;
+use coordination::op::{Heartbeat, Op};
 use coordination::reply::Reply;
 use iroh::endpoint::{RecvStream, SendStream};
 
 use crate::carrier::Carrier;
-use crate::format::{self, FromGateway, Head, Inlet, LaneClass, Order, Outbox};
+use crate::format::{self, FromGateway, Head, Inlet, LaneClass, Order, Outbox, SentRecords, Version};
 use crate::lane::{LaneError, PIECES, bound};
 use crate::limits::{CARRIER_BYTES, IN_FLIGHT};
 use crate::parked::Parked;
@@ -28,6 +28,8 @@ pub(crate) struct ServedLane {
     send: SendStream,
     inlet: Inlet,
     outbox: Outbox,
+    /// What the gateway keeps of the records that were queued.
+    sent: SentRecords,
     /// What is being written.
     in_hand: Vec<Bytes>,
     /// How much of it is written, by pieces.
@@ -44,6 +46,8 @@ struct Announced {
     /// Its number in the gateway's process.
     number: u64,
     bytes: usize,
+    /// Its last heartbeat, which it may say again in a few bytes.
+    heartbeat: Option<Arc<Heartbeat>>,
 }
 
 /// How often a lane goes round before others get their turn.
@@ -57,6 +61,7 @@ impl ServedLane {
             send,
             inlet: Inlet::default(),
             outbox: Outbox::new(Order::Free),
+            sent: SentRecords::default(),
             in_hand: Vec::new(),
             written: 0,
             carriers: Vec::new(),
@@ -136,11 +141,26 @@ impl ServedLane {
 
     fn handle(&mut self, message: &Bytes) -> Result<(), LaneError> {
         match format::decode_from_gateway(self.link.version, message)? {
-            FromGateway::Request(head, op) => self.call(head, op),
+            FromGateway::Request(head, op) => {
+                if let Op::Heartbeat(heartbeat) = &op
+                    && self.link.version >= Version::Three
+                    && format::is_remembered(heartbeat)
+                    && let Some(Some(announced)) = self.carriers.get_mut(head.carrier as usize)
+                {
+                    announced.heartbeat = Some(Arc::clone(heartbeat));
+                }
+                self.call(head, op)
+            }
+            FromGateway::Again(id, place) => {
+                let announced = self.carriers.get(place as usize).and_then(Option::as_ref);
+                let heartbeat = announced.and_then(|announced| announced.heartbeat.clone());
+                let heartbeat = heartbeat.ok_or(LaneError::Misplaced)?;
+                self.call(Head { id, carrier: place, trace: None }, Op::Heartbeat(heartbeat))
+            }
             FromGateway::Announce(place, announced) => self.announce(place, announced, message.len()),
             FromGateway::Leave(place) => {
                 let gone = self.carriers.get_mut(place as usize).and_then(Option::take);
-                let Announced { carrier, number, bytes } = gone.ok_or(LaneError::Misplaced)?;
+                let Announced { carrier, number, bytes, .. } = gone.ok_or(LaneError::Misplaced)?;
                 self.carrier_bytes -= bytes;
                 self.link.leave(number, &carrier);
                 Ok(())
@@ -156,12 +176,29 @@ impl ServedLane {
                 Ok(())
             }
             FromGateway::Lane(class) => {
-                self.bound = bound(class);
-                let _ = self.send.set_priority(class.priority());
+                self.open(class);
+                Ok(())
+            }
+            FromGateway::KeepingLane(offered) => {
+                // What was said before would be named to a gateway that has begun anew.
+                if self.sent.is_on() {
+                    return Err(LaneError::Misplaced);
+                }
+                self.sent = SentRecords::new(offered);
+                // A small reply that overtook the parts of a large one could name records that are among them and not
+                // all there. So a fetch waits for the one before it; heartbeats have lanes of their own.
+                self.outbox.keep_order();
+                self.open(LaneClass::Fetch);
                 Ok(())
             }
             FromGateway::Hello(_) => Err(LaneError::Misplaced),
         }
+    }
+
+    fn open(&mut self, class: LaneClass) {
+        self.bound = bound(class);
+        // A stream that is gone already is noticed when it is used.
+        let _ = self.send.set_priority(class.priority());
     }
 
     fn call(&mut self, head: Head, op: Op) -> Result<(), LaneError> {
@@ -186,7 +223,8 @@ impl ServedLane {
     fn answer(&mut self, id: u32, reply: Result<Reply, Lost>) -> Result<(), LaneError> {
         // A broker that has lost its own way to the answer says so by ending the link.
         let mut reply = reply.map_err(|Lost| LaneError::Ended)?;
-        Ok(self.outbox.push(|out, records| format::reply(id, &mut reply, out, records))?)
+        let (version, sent) = (self.link.version, &mut self.sent);
+        Ok(self.outbox.push(|out, records| format::reply(version, id, &mut reply, sent, out, records))?)
     }
 
     fn announce(&mut self, place: u32, announced: format::Announced, bytes: usize) -> Result<(), LaneError> {
@@ -211,7 +249,7 @@ impl ServedLane {
             None => false,
         };
         let carrier = self.link.announced(announced, is_known);
-        self.carriers[place] = Some(Announced { carrier, number, bytes });
+        self.carriers[place] = Some(Announced { carrier, number, bytes, heartbeat: None });
         Ok(())
     }
 }

@@ -461,7 +461,7 @@ mod tests {
             members,
             skip_assignment: false,
         };
-        let reply = reply::JoinGroup { member_id: member.to_owned(), result: Ok(joined) };
+        let reply = reply::JoinGroup { member_id: member.to_owned(), result: Ok(joined.into()) };
         let (request, response) = (Request::Join(op), Response::Join(reply));
         checker.see_answer(0, &request, &response)?;
         checker.see_reply(&request, &response)
@@ -479,8 +479,9 @@ mod tests {
             assignments: Vec::new(),
         };
         let assignment = consumer_protocol::encode_assignment(&BTreeSet::from([("t".to_owned(), partition)]));
-        let reply =
-            reply::SyncGroup { result: Ok(Synced { protocol_type: None, protocol: None, assignment }) };
+        let reply = reply::SyncGroup {
+            result: Ok(Synced { protocol_type: None, protocol: None, assignment }.into()),
+        };
         checker.see_reply(&Request::Sync(op), &Response::Sync(reply))
     }
 

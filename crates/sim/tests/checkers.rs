@@ -161,7 +161,7 @@ fn the_checkers_see_an_assignment_for_somebody_who_is_not_in_the_generation() {
                     && let Err(ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration) = sync.result
                 {
                     let assignment = Bytes::new();
-                    sync.result = Ok(Synced { protocol_type: None, protocol: None, assignment });
+                    sync.result = Ok(Synced { protocol_type: None, protocol: None, assignment }.into());
                 }
             }
         }

@@ -48,7 +48,7 @@ impl Admin {
             (format!("/{org}"), (-1, -1))
         };
         let log_dir = LogDir { path, total_bytes, usable_bytes, topics };
-        Reply::DescribeLogDirs(reply::DescribeLogDirs { result: Ok(log_dir) }).into()
+        Reply::DescribeLogDirs(reply::DescribeLogDirs { result: Ok(log_dir.into()) }).into()
     }
 }
 

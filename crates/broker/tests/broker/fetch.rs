@@ -92,6 +92,28 @@ async fn what_does_not_exist_is_answered_behind_what_does() {
 }
 
 #[tokio::test]
+async fn an_answer_knows_its_topic_whatever_the_client_calls_it() {
+    let world = World::new().await;
+    let orders = world.create("orders", 2, &[]).await;
+    let bills = world.create("bills", 1, &[]).await;
+    let named = |name: &str| TopicRef::Name(name.to_owned());
+    let mut request = fetch("orders", &[(0, 0), (1, 0), (7, 0)]);
+    request.topics.push(fetch_topic(named("nowhere"), &[(0, 0)]));
+    request.topics.push(fetch_topic(TopicRef::Id(bills), &[(0, 0)]));
+    request.topics.push(fetch_topic(named("orders"), &[(1, 0)]));
+    let reply = world.fetch(request).await;
+    let seen: Vec<_> = reply.topics.iter().map(|topic| (topic.topic.clone(), topic.id)).collect();
+    for (topic, id) in &seen {
+        let expected = match topic {
+            TopicRef::Id(_) => Some(bills),
+            TopicRef::Name(name) => (name == "orders").then_some(orders),
+        };
+        assert_eq!(*id, expected, "{topic:?} of {seen:?}");
+    }
+    assert!(seen.len() >= 3);
+}
+
+#[tokio::test]
 async fn a_topic_is_found_by_its_id_too() {
     let world = World::new().await;
     let id = world.create("orders", 1, &[]).await;

@@ -6,7 +6,7 @@ use coordination::reply::Reply;
 use rail::{Acceptor, BrokerAddress, Carrier, Hello, Key, Rail, RemoteRail};
 
 use crate::group_world::{commit_op, committed, soon};
-use crate::world::World;
+use crate::world::{World, fetch, keyed, records};
 
 fn hello() -> Hello {
     Hello {
@@ -33,7 +33,7 @@ async fn a_gateway_elsewhere_serves_until_it_is_denied() {
     let id = key.id().to_string();
     let allowed = world.broker.allow_gateway(&id).await.unwrap();
     let endpoint = rail::bind_to_dial(&key, &address).await.unwrap();
-    let gateway = RemoteRail::connect(endpoint, address, hello());
+    let gateway = RemoteRail::connect(endpoint, address, hello(), 1 << 20);
     soon(gateway.connected()).await;
 
     let live = world.broker.live_gateways();
@@ -65,6 +65,52 @@ async fn a_gateway_elsewhere_serves_until_it_is_denied() {
         }
     })
     .await;
+    gateway.close().await;
+    acceptor.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_come_over_the_link_once_and_only_to_those_whose_they_are() {
+    let world = World::new().await;
+    let (acceptor, address) = accept(&world).await;
+    let key = Key::generate();
+    world.broker.allow_gateway(&key.id().to_string()).await.unwrap();
+    let endpoint = rail::bind_to_dial(&key, &address).await.unwrap();
+    let gateway = RemoteRail::connect(endpoint, address, hello(), 1 << 20);
+    soon(gateway.connected()).await;
+
+    // The same name, offset and size in two organisations.
+    let mut clients = Vec::new();
+    for name in ["acme", "zenith"] {
+        let org = world.org(name).await;
+        let there = world.seen_by(org, "User:alice");
+        there.create("orders", 1, &[]).await;
+        there.produce("orders", 0, keyed(&[(Some(name), Some(&name[..4].repeat(500)))])).await.unwrap();
+        // Clients with even numbers share a lane.
+        let client = || Carrier::new(Ipv4Addr::LOCALHOST.into(), "PLAINTEXT".into());
+        for _ in 0..2 {
+            let mut client = std::iter::repeat_with(client).find(|client| client.number() % 2 == 0).unwrap();
+            client.belongs_to(org, "User:alice".into());
+            clients.push((name, client));
+        }
+    }
+    let mut seen = Vec::new();
+    for (name, client) in &clients {
+        let reply = soon(gateway.call(client, Op::Fetch(fetch("orders", &[(0, 0)]))).reply()).await.unwrap();
+        let Reply::Fetch(reply) = reply else { panic!("a fetch") };
+        let chunks = reply.topics[0].partitions[0].records.clone();
+        let read = records(&chunks);
+        assert_eq!(read[0].key.as_deref(), Some(name.as_bytes()));
+        assert_eq!(read[0].value.as_deref(), Some(name[..4].repeat(500).as_bytes()));
+        seen.push(chunks);
+    }
+    let places: Vec<_> = seen.iter().map(|chunks| chunks[0].as_ptr()).collect();
+    assert_eq!(
+        (places[0], places[2]),
+        (places[1], places[3]),
+        "the second client of each is given what is there"
+    );
+    assert_ne!(places[0], places[2]);
     gateway.close().await;
     acceptor.close().await;
 }

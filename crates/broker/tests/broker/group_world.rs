@@ -123,7 +123,7 @@ impl World {
             member_id: member.to_owned(),
             instance_id: None,
         };
-        match self.call(Op::Heartbeat(op)) {
+        match self.call(Op::Heartbeat(op.into())) {
             Answer::Now(Reply::Heartbeat(reply)) => reply.error,
             _ => panic!("a heartbeat never waits"),
         }

@@ -112,7 +112,7 @@ fn raid(loot: &Loot) -> Vec<Op> {
     let instance_id = None;
     let heartbeat =
         op::Heartbeat { group: group(), generation: loot.generation, member_id: member_id(), instance_id };
-    ops.push(Op::Heartbeat(heartbeat));
+    ops.push(Op::Heartbeat(heartbeat.into()));
     let leaving = op::LeavingMember { member_id: member_id(), instance_id: None, reason: None };
     ops.push(Op::LeaveGroup(op::LeaveGroup { group: group(), members: vec![leaving] }));
     ops.push(Op::OffsetCommit(commit_op("billing", &loot.member, loot.generation, 1)));

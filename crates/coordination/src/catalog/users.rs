@@ -52,7 +52,7 @@ impl Catalog {
         let login = self.org_named(org_name).map(|org| {
             let user = self.user(org.id, &op.user);
             let credentials = user.into_iter().flat_map(|user| user.credentials.clone()).collect();
-            reply::Login { org: org.id, credentials }
+            Box::new(reply::Login { org: org.id, credentials })
         });
         reply::Credentials { login, decoy_salt: self.decoy_salt(org_name, &op.user) }
     }

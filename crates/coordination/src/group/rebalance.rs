@@ -238,14 +238,14 @@ impl Group {
     pub(super) fn joined(&self, id: &str, members: Vec<reply::JoinedMember>) -> Reply {
         Reply::JoinGroup(reply::JoinGroup {
             member_id: id.to_owned(),
-            result: Ok(reply::Joined {
+            result: Ok(Box::new(reply::Joined {
                 generation: self.generation,
                 protocol_type: self.protocol_type.as_deref().map(str::to_owned),
                 protocol: self.protocol.as_deref().map(str::to_owned),
                 leader: self.leader.as_deref().unwrap_or_default().to_owned(),
                 members,
                 skip_assignment: false,
-            }),
+            })),
         })
     }
 

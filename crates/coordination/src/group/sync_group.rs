@@ -126,7 +126,7 @@ impl Group {
 
     fn synced(&self, id: &str) -> Reply {
         Reply::SyncGroup(reply::SyncGroup {
-            result: Ok(reply::Synced {
+            result: Ok(Box::new(reply::Synced {
                 protocol_type: self.protocol_type.as_deref().map(str::to_owned),
                 protocol: self.protocol.as_deref().map(str::to_owned),
                 assignment: self
@@ -134,7 +134,7 @@ impl Group {
                     .get(id)
                     .map(|member| member.assignment().clone())
                     .unwrap_or_default(),
-            }),
+            })),
         })
     }
 

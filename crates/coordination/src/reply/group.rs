@@ -16,7 +16,7 @@ pub struct JoinGroup {
     /// The member's id: its own, a new one, or empty where Kafka gives none back.
     pub member_id: String,
     /// The generation that it is in, or why it is in none.
-    pub result: Result<Joined, ErrorCode>,
+    pub result: Result<Box<Joined>, ErrorCode>,
 }
 
 /// A generation as one member sees it.
@@ -51,7 +51,7 @@ pub struct JoinedMember {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SyncGroup {
     /// The assignment.
-    pub result: Result<Synced, ErrorCode>,
+    pub result: Result<Box<Synced>, ErrorCode>,
 }
 
 /// An assignment.

@@ -19,7 +19,7 @@ pub struct FindCoordinator {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Credentials {
     /// The organisation and the user's credentials; `None` when there is no such organisation.
-    pub login: Option<Login>,
+    pub login: Option<Box<Login>>,
     /// A salt for a user that has none, always the same one: who tries names must not learn which exist.
     pub decoy_salt: Bytes,
 }

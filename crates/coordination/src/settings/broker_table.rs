@@ -55,6 +55,7 @@ pub const BROKER_PROPERTIES: &[Property] = &[
     Property::long("kohort.cache.bytes", "67108864", "Memory for recent batches, from which consumers that keep up are served.").at_least(1_048_576),
     Property::string("kohort.flush", "always", "When an acknowledged record is on disk: `always` before it is acknowledged; `interval` within kohort.flush.interval.ms, so a power loss may take that much; `os` when the operating system writes it, as Kafka does.").check(Check::OneOf(&["always", "interval", "os"])),
     Property::long("kohort.flush.interval.ms", "50", "Time between two syncs of the log when kohort.flush is `interval`.").check(Check::Between(1, 3_600_000)),
+    Property::long("kohort.gateway.record.memory.bytes", "268435456", "Memory of a separate gateway for records that it has fetched, so that they need not come over its link again for each of its clients; 0 keeps none.").at_least(0),
     Property::long("kohort.groups.max", "1000000", "Most groups; a join or commit that would make one more is refused.").at_least(1),
     Property::long("kohort.groups.max.bytes", "1073741824", "Most memory, in bytes, for the members of all groups, their metadata and assignments, and their offsets; a join or commit that needs more is refused.").at_least(1_048_576),
     Property::int("kohort.initial.rebalance.quiet.ms", "100", "An empty group stops waiting for more members when none has arrived for this long, at the latest after group.initial.rebalance.delay.ms; 0 waits as Kafka does, the whole delay and again while members arrive.").at_least(0),

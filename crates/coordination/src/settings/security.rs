@@ -187,6 +187,11 @@ impl Settings {
         self.filled("kohort.rail.listen")?.parse().ok()
     }
 
+    /// `kohort.gateway.record.memory.bytes`: how much a separate gateway keeps of the records that it has fetched.
+    pub fn gateway_record_memory(&self) -> usize {
+        self.size("kohort.gateway.record.memory.bytes")
+    }
+
     /// `kohort.otlp.endpoint`: where spans go, if anywhere.
     pub fn otlp_endpoint(&self) -> Option<String> {
         self.filled("kohort.otlp.endpoint")
@@ -327,6 +332,7 @@ mod tests {
         assert!(!settings.has_authorizer() && !settings.allow_everyone_if_no_acl_found());
         assert!(!settings.sasl_plain_without_tls() && settings.super_users().is_empty());
         assert_eq!((settings.org(), settings.rail_listen(), settings.otlp_endpoint()), (None, None, None));
+        assert_eq!(settings.gateway_record_memory(), 256 << 20);
         assert!((settings.trace_sample_ratio() - 1.0).abs() < f64::EPSILON);
         assert!(settings.listener_problems().is_empty());
     }
@@ -348,6 +354,7 @@ mod tests {
             ("sasl.oauthbearer.jwks.endpoint.url", "https://issuer/keys"),
             ("sasl.oauthbearer.jwks.endpoint.url", "file://keys"),
             ("kohort.rail.listen", "localhost:9643"),
+            ("kohort.gateway.record.memory.bytes", "-1"),
             ("kohort.org", "Acme Inc"),
             ("listener.security.protocol.map", "A"),
             ("listener.security.protocol.map", "A:TLS"),

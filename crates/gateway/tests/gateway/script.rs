@@ -118,7 +118,7 @@ impl Script {
         };
         let known = self.users.lock().get(&(op.org.clone(), op.user.clone())).cloned();
         let login = org.map(|org| reply::Login { org, credentials: known.unwrap_or_default() });
-        reply::Credentials { login, decoy_salt: Bytes::from_static(b"decoy") }
+        reply::Credentials { login: login.map(Box::new), decoy_salt: Bytes::from_static(b"decoy") }
     }
 }
 
@@ -230,7 +230,8 @@ fn fetched(fetch: &op::Fetch) -> reply::Fetch {
         current_leader_epoch: None,
         records,
     };
-    let topic = reply::FetchTopic { topic: TopicRef::Name("t".into()), partitions: vec![partition] };
+    let topic =
+        reply::FetchTopic { topic: TopicRef::Name("t".into()), id: None, partitions: vec![partition] };
     reply::Fetch { error: None, session_id: 0, topics: vec![topic], throttle: Duration::ZERO }
 }
 

@@ -23,6 +23,7 @@ use crate::health_listener::{self, Health};
 use crate::output::print;
 use crate::serve::Server;
 use crate::signals::Signals;
+use crate::threads::Threads;
 
 /// Runs an instance until a signal ends it.
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
@@ -30,8 +31,9 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let Configuration { values, changed, log } = configuration::load(&args.settings, std::env::vars_os())
         .map_err(|problems| Failure::new(Kind::Usage, problems.to_string()))?;
     let settings = of_spans(std::env::vars_os())?;
+    let configuration = crate::configuration::Configuration { settings, log };
     let Server { runtime, telemetry, format } =
-        Server::start(&crate::configuration::Configuration { settings, log }, &args.logging, "assigner")?;
+        Server::start(&configuration, &args.logging, "assigner", Threads::ForChores)?;
     let http_asked_for = changed.iter().any(|changed| changed.setting.name == "http_listen");
     let code = runtime.block_on(serve(values, http_asked_for, format, started));
     Server::end(runtime, telemetry);

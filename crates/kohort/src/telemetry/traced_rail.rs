@@ -52,6 +52,10 @@ impl Rail for TracedRail {
         match self.rail.call(&carrier, op) {
             Answer::Now(reply) => Answer::Now(reply),
             Answer::Later(reply) => Answer::Later(Box::pin(Spanned { reply, span: Some(span) })),
+            Answer::Owed(reply) => {
+                let reply = Box::pin(reply);
+                Answer::Sent(Box::pin(Spanned { reply, span: Some(span) }))
+            }
             Answer::Sent(reply) => Answer::Sent(Box::pin(Spanned { reply, span: Some(span) })),
         }
     }
@@ -143,12 +147,12 @@ mod tests {
     }
 
     fn heartbeat() -> Op {
-        Op::Heartbeat(op::Heartbeat {
+        Op::Heartbeat(Arc::new(op::Heartbeat {
             group: "billing".to_owned(),
             generation: 1,
             member_id: String::new(),
             instance_id: None,
-        })
+        }))
     }
 
     fn both_sides(rail: Arc<dyn Rail>) -> (TracedRail, InMemorySpanExporter) {

@@ -4,8 +4,11 @@ use bytes::Bytes;
 use coordination::op::Op;
 use coordination::reply::Reply;
 
-use super::FormatError;
+use super::fetched::{put_records, take_records};
+use super::kept_records::{KeptRecords, SentRecords};
 use super::put::{put, put_number, take, take_number};
+use super::records::{Records, all_read};
+use super::{FormatError, Version};
 
 /// The code of an op and of its reply, and its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,23 +157,19 @@ pub(super) fn decode_op(code: u8, message: &Bytes, head: usize) -> Result<Op, Fo
     records.end("Produce").map(|()| op)
 }
 
-/// Appends `reply` and the lengths of its records, which go to `records`.
+/// Appends `reply` and what there is to tell of its records, which go to `records`.
 pub(super) fn encode_reply(
+    version: Version,
     reply: &mut Reply,
+    sent: &mut SentRecords,
     out: &mut Vec<u8>,
     records: &mut Vec<Bytes>,
 ) -> Result<(), FormatError> {
     let Reply::Fetch(fetch) = reply else { return put_reply(reply, out) };
     let first = records.len();
     let mut lengths = Vec::new();
-    for partition in fetch.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
-        put_number(partition.records.len() as u64, &mut lengths);
-        for batches in partition.records.drain(..) {
-            put_number(batches.len() as u64, &mut lengths);
-            records.push(batches);
-        }
-    }
-    let written = put_reply(reply, out);
+    let written =
+        put_records(version, fetch, sent, &mut lengths, records).and_then(|()| put_reply(reply, out));
     out.extend_from_slice(&lengths);
     if written.is_err() {
         records.truncate(first);
@@ -179,58 +178,23 @@ pub(super) fn encode_reply(
 }
 
 /// Reads a reply from all of `message`, of which `head` bytes have been read.
-pub(super) fn decode_reply(code: u8, message: &Bytes, head: usize) -> Result<Reply, FormatError> {
+pub(super) fn decode_reply(
+    version: Version,
+    code: u8,
+    message: &Bytes,
+    head: usize,
+    kept: &mut KeptRecords,
+) -> Result<Reply, FormatError> {
     let mut rest = &message[head..];
     let mut reply = take_reply(code, &mut rest)?;
-    let Reply::Fetch(fetch) = &mut reply else { return all_read(name_of(code), rest).map(|()| reply) };
-    let mut lengths = rest;
-    let mut ends = lengths;
-    for _ in fetch.topics.iter().flat_map(|topic| &topic.partitions) {
-        for _ in 0..take_number("Fetch", &mut ends)? {
-            take_number("Fetch", &mut ends)?;
-        }
+    match &mut reply {
+        Reply::Fetch(fetch) => take_records(version, fetch, kept, message, rest)?,
+        _ => all_read(name_of(code), rest)?,
     }
-    let mut records = Records::behind(message, ends);
-    for partition in fetch.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
-        for _ in 0..take_number("Fetch", &mut lengths)? {
-            let length = take_number("Fetch", &mut lengths)?;
-            partition.records.push(records.next("Fetch", length)?);
-        }
-    }
-    records.end("Fetch").map(|()| reply)
+    Ok(reply)
 }
 
 /// The name that goes with `code`.
 pub(super) fn name_of(code: u8) -> &'static str {
     op_codes().iter().find(|op| op.code == code).map_or("of an unknown code", |op| op.name)
-}
-
-fn all_read(name: &'static str, rest: &[u8]) -> Result<(), FormatError> {
-    if rest.is_empty() { Ok(()) } else { Err(FormatError::Trailing(name, rest.len())) }
-}
-
-/// The records behind a head, as slices of the message.
-struct Records<'a> {
-    message: &'a Bytes,
-    from: usize,
-}
-
-impl<'a> Records<'a> {
-    /// `rest` is what follows the head in `message`.
-    fn behind(message: &'a Bytes, rest: &[u8]) -> Self {
-        Self { message, from: message.len() - rest.len() }
-    }
-
-    fn next(&mut self, name: &'static str, length: u64) -> Result<Bytes, FormatError> {
-        let left = self.message.len() - self.from;
-        let length = usize::try_from(length).ok().filter(|&length| length <= left);
-        let end = self.from + length.ok_or(FormatError::Short(name))?;
-        let slice = self.message.slice(self.from..end);
-        self.from = end;
-        Ok(slice)
-    }
-
-    fn end(self, name: &'static str) -> Result<(), FormatError> {
-        all_read(name, &self.message[self.from..])
-    }
 }

@@ -1,15 +1,16 @@
 //! One message: an op, a reply, or a word between the two ends.
 
 use bytes::Bytes;
-use coordination::op::Op;
+use coordination::op::{self, Op};
 use coordination::reply::Reply;
 
 use super::codes::{code_of, code_of_reply, decode_op, decode_reply, encode_op, encode_reply, name_of};
 use super::control::{Announced, Hello, Welcome};
-use super::put::{put, put_number, take, take_bounded};
+use super::kept_records::{KeptRecords, SentRecords};
+use super::put::{put, put_number, take, take_bounded, take_number};
 use super::{FormatError, Version};
 use crate::carrier::TraceContext;
-use crate::limits::{CARRIERS, IN_FLIGHT, KEPT_IN_PLACE};
+use crate::limits::{CARRIERS, IN_FLIGHT, KEPT_IN_PLACE, REMEMBERED_HEARTBEAT};
 use crate::roster::Roster;
 
 /// What stands before an op.
@@ -32,12 +33,16 @@ pub enum FromGateway {
     Announce(u32, Announced),
     /// The client has gone.
     Leave(u32),
+    /// A heartbeat with this id, the same as this client's last one on the lane.
+    Again(u32, u32),
     /// Nobody waits for this reply any more.
     Cancel(u32),
     /// The first word on the first stream.
     Hello(Hello),
     /// The first word on each other stream.
     Lane(LaneClass),
+    /// The same on a lane for fetches, of a gateway that keeps this many bytes of the records that come over it.
+    KeepingLane(u64),
 }
 
 /// What the broker says.
@@ -87,6 +92,7 @@ const LANE: u8 = 0xF4;
 const GONE: u8 = 0xF5;
 const WELCOME: u8 = 0xF6;
 const ROSTER: u8 = 0xF7;
+const AGAIN: u8 = 0xF8;
 
 /// The last code that an op may get.
 const LAST_OP: u8 = 0xEF;
@@ -96,7 +102,6 @@ const LAST_OP: u8 = 0xEF;
 /// # Errors
 /// When it has no form that can be sent.
 pub fn request(
-    version: Version,
     head: Head,
     op: &mut Op,
     out: &mut Vec<u8>,
@@ -105,25 +110,25 @@ pub fn request(
     out.push(code_of(op));
     put_number(u64::from(head.id), out);
     put_number(u64::from(head.carrier), out);
-    if version >= Version::Two {
-        put_trace(head.trace, out);
-    }
+    put_trace(head.trace, out);
     encode_op(op, out, records)
 }
 
-/// Appends a reply. Its records go to `records`.
+/// Appends a reply. Its records go to `records`, but for those that `sent` knows.
 ///
 /// # Errors
-/// When it has no form that can be sent.
+/// When it has no form that can be sent. The lane has to end then, since `sent` may be ahead of what the gateway gets.
 pub fn reply(
+    version: Version,
     id: u32,
     reply: &mut Reply,
+    sent: &mut SentRecords,
     out: &mut Vec<u8>,
     records: &mut Vec<Bytes>,
 ) -> Result<(), FormatError> {
     out.push(code_of_reply(reply));
     put_number(u64::from(id), out);
-    encode_reply(reply, out, records)
+    encode_reply(version, reply, sent, out, records)
 }
 
 /// Appends the announcement of a client.
@@ -134,6 +139,20 @@ pub fn announce(carrier: u32, announced: &Announced, out: &mut Vec<u8>) -> Resul
     out.push(ANNOUNCE);
     put_number(u64::from(carrier), out);
     put("Announce", announced, out)
+}
+
+/// Appends the heartbeat that the client has sent before, from version 3 on.
+pub fn again(id: u32, carrier: u32, out: &mut Vec<u8>) {
+    out.push(AGAIN);
+    put_number(u64::from(id), out);
+    put_number(u64::from(carrier), out);
+}
+
+/// Whether a heartbeat is remembered at both ends of a lane, to be told again in a few bytes. What is longer than any
+/// client's is not: the broker would keep it for every client that a gateway speaks of.
+pub fn is_remembered(heartbeat: &op::Heartbeat) -> bool {
+    let op::Heartbeat { group, member_id, instance_id, .. } = heartbeat;
+    group.len() + member_id.len() + instance_id.as_ref().map_or(0, String::len) <= REMEMBERED_HEARTBEAT
 }
 
 /// Appends that a client has gone.
@@ -163,9 +182,13 @@ pub fn greet(hello: &Hello, out: &mut Vec<u8>) -> Result<(), FormatError> {
     put("Hello", hello, out)
 }
 
-/// Appends what a stream is for.
-pub fn lane(class: LaneClass, out: &mut Vec<u8>) {
+/// Appends what a stream is for and, from version 3 on, how many bytes are kept of the records that come over it, which
+/// may be some for fetches only.
+pub fn lane(version: Version, class: LaneClass, keeps: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&[LANE, class as u8]);
+    if version >= Version::Three {
+        put_number(keeps, out);
+    }
 }
 
 /// Appends what a gateway is told that is let in.
@@ -197,7 +220,7 @@ pub fn decode_from_gateway(version: Version, message: &Bytes) -> Result<FromGate
         0..=LAST_OP => {
             let id = take_id(name, &mut rest)?;
             let carrier = take_carrier(name, &mut rest)?;
-            let trace = if version >= Version::Two { take_trace(name, &mut rest)? } else { None };
+            let trace = take_trace(name, &mut rest)?;
             let head = message.len() - rest.len();
             let keep =
                 (name == "Produce" && message.len() < KEPT_IN_PLACE).then(|| Bytes::copy_from_slice(message));
@@ -213,6 +236,11 @@ pub fn decode_from_gateway(version: Version, message: &Bytes) -> Result<FromGate
             let carrier = take_carrier("Leave", &mut rest)?;
             finish("Leave", rest, FromGateway::Leave(carrier))
         }
+        AGAIN if version >= Version::Three => {
+            let id = take_id("Again", &mut rest)?;
+            let carrier = take_carrier("Again", &mut rest)?;
+            finish("Again", rest, FromGateway::Again(id, carrier))
+        }
         CANCEL => {
             let id = take_id("Cancel", &mut rest)?;
             finish("Cancel", rest, FromGateway::Cancel(id))
@@ -225,22 +253,32 @@ pub fn decode_from_gateway(version: Version, message: &Bytes) -> Result<FromGate
             let number = take_bounded("Lane", usize::from(u8::MAX), &mut rest)?;
             let class = LaneClass::ALL.into_iter().find(|&class| u32::from(class as u8) == number);
             let class = class.ok_or(FormatError::Bound("the class of a lane", u64::from(number)))?;
-            finish("Lane", rest, FromGateway::Lane(class))
+            let keeps = if version >= Version::Three { take_number("Lane", &mut rest)? } else { 0 };
+            let opened = match (class, keeps) {
+                (class, 0) => FromGateway::Lane(class),
+                (LaneClass::Fetch, keeps) => FromGateway::KeepingLane(keeps),
+                _ => return Err(FormatError::Bound("the size of kept records", keeps)),
+            };
+            finish("Lane", rest, opened)
         }
         _ => Err(FormatError::Code(code)),
     }
 }
 
-/// Reads what the broker says.
+/// Reads what the broker says. `kept` is what came before over the same lane.
 ///
 /// # Errors
-/// When it is nothing that can be said in this version.
-pub fn decode_from_broker(message: &Bytes) -> Result<FromBroker, FormatError> {
+/// When it is nothing that can be said in this version. The lane has to end then, since `kept` may be out of step.
+pub fn decode_from_broker(
+    version: Version,
+    message: &Bytes,
+    kept: &mut KeptRecords,
+) -> Result<FromBroker, FormatError> {
     let (code, mut rest) = split_code(message)?;
     match code {
         0..=LAST_OP => {
             let id = take_id(name_of(code), &mut rest)?;
-            let reply = decode_reply(code, message, message.len() - rest.len())?;
+            let reply = decode_reply(version, code, message, message.len() - rest.len(), kept)?;
             Ok(FromBroker::Reply(id, reply))
         }
         GONE => {

@@ -30,7 +30,7 @@ pub struct Outbox {
 /// Whether a message may overtake a larger one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// No: ops take effect in the order in which they were handed over.
+    /// No: ops take effect in the order in which they were handed over, and records are kept in that order.
     Kept,
     /// Yes: replies go to different clients.
     Free,
@@ -47,6 +47,10 @@ struct Large {
 /// A part's code, the longest id, and what a frame has room for beside them.
 const ROOM: usize = FRAME_MAX - 1 - 5;
 
+/// How much is taken at once. What is larger, and may not be overtaken, stays queued: whoever counts what is queued before
+/// it queues more shall not take it for written.
+const AT_ONCE: usize = 4 << 20;
+
 /// How much is reserved at once for small messages.
 const TAIL: usize = 16 << 10;
 
@@ -62,6 +66,11 @@ impl Outbox {
             queued: 0,
             records: Vec::new(),
         }
+    }
+
+    /// From now on no message overtakes another.
+    pub fn keep_order(&mut self) {
+        self.order = Order::Kept;
     }
 
     /// How many bytes are queued.
@@ -105,10 +114,17 @@ impl Outbox {
         Ok(())
     }
 
-    /// Takes what is to be written next: all that is small, and a frame of each message that is large.
+    /// Takes what is to be written next: what goes first, up to a bound, and a frame of each message that is large.
     pub fn take(&mut self, into: &mut Vec<Bytes>) {
         self.seal();
-        into.append(&mut self.chunks);
+        let mut taken = 0;
+        let fits = |chunk: &&Bytes| {
+            let has_room = taken < AT_ONCE;
+            taken += chunk.len();
+            has_room
+        };
+        let count = self.chunks.iter().take_while(fits).count();
+        into.extend(self.chunks.drain(..count));
         for _ in 0..self.large.len() {
             let Some(mut large) = self.large.pop_front() else { break };
             large.next_frame(|piece| {
@@ -120,7 +136,8 @@ impl Outbox {
             }
         }
         // What is taken is counted by whoever has it now.
-        self.queued = self.large.iter().map(|large| large.length).sum();
+        let left: usize = self.chunks.iter().map(Bytes::len).sum();
+        self.queued = left + self.large.iter().map(|large| large.length).sum::<usize>();
     }
 
     /// Appends what may be large, where it is if it is.

@@ -6,10 +6,10 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Version {
-    /// Without the trace context.
-    One = 1,
-    /// The trace context travels with each op.
+    /// Records are sent whenever they are fetched.
     Two = 2,
+    /// Records that a gateway keeps are named.
+    Three = 3,
 }
 
 /// What the names of all versions begin with.
@@ -17,7 +17,7 @@ const PREFIX: &str = "kohort-rail/";
 
 impl Version {
     /// The versions that this software speaks, the newest first.
-    pub const ALL: &[Self] = &[Self::Two, Self::One];
+    pub const ALL: &[Self] = &[Self::Three, Self::Two];
 
     /// The version's number.
     pub const fn number(self) -> u8 {

@@ -226,12 +226,12 @@ pub(crate) fn reply_to(op: &Op) -> Reply {
 }
 
 pub(crate) fn heartbeat(generation: i32) -> Op {
-    Op::Heartbeat(op::Heartbeat {
+    Op::Heartbeat(Arc::new(op::Heartbeat {
         group: "readers".to_owned(),
         generation,
         member_id: "member-1".to_owned(),
         instance_id: None,
-    })
+    }))
 }
 
 pub(crate) fn heard() -> Reply {

@@ -10,10 +10,12 @@ use bytes::Bytes;
 use coordination::op::Op;
 use coordination::reply::Reply;
 use rail::format::{
-    self, Announced, FromBroker, FromGateway, Head, Hello, LaneClass, Version, Welcome, op_codes,
+    self, Announced, FromBroker, FromGateway, Head, Hello, KeptRecords, LaneClass, SentRecords, Version,
+    Welcome, op_codes,
 };
 use rail::{Roster, TraceContext};
 
+use crate::kept_records::{TOPIC, batch, fetched};
 use crate::random::{random, random_variant};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rail/golden.txt");
@@ -48,15 +50,17 @@ fn what_travels_stays_the_same_byte_for_byte() {
 fn what_was_written_then_is_read_now() {
     let kept = std::fs::read_to_string(FILE).expect("the file is there");
     assert!(kept.lines().count() > op_codes().len());
+    let mut records = KeptRecords::new(KEEPS);
     for line in kept.lines() {
         let [version, who, hex, meaning] = line.splitn(4, ' ').collect::<Vec<_>>()[..] else {
             panic!("{line}")
         };
         let message = Bytes::from(unhex(hex));
-        let version = if version == "1" { Version::One } else { Version::Two };
+        let version = Version::ALL.iter().copied().find(|known| known.number().to_string() == version);
+        let version = version.expect(line);
         let read = match who {
-            "gateway" => format!("{:?}", format::decode_from_gateway(version, &message).expect(line)),
-            _ => format!("{:?}", format::decode_from_broker(&message).expect(line)),
+            "gateway" => told(&format::decode_from_gateway(version, &message).expect(line)),
+            _ => told(&format::decode_from_broker(version, &message, &mut records).expect(line)),
         };
         assert_eq!(read, meaning);
     }
@@ -77,14 +81,14 @@ fn every_op_has_a_code_of_its_own_and_groups_have_theirs() {
 /// A line for each message: version, who says it, its bytes, and what they mean.
 fn render() -> String {
     let mut text = String::new();
-    for version in [Version::One, Version::Two] {
+    for version in [Version::Two, Version::Three] {
         for seed in 0..SAMPLES {
             for op in every_op(seed) {
-                let head = head(version, seed);
+                let head = head(seed);
                 gateway(&mut text, version, &FromGateway::Request(head, op));
             }
         }
-        for said in gateways_words() {
+        for said in gateways_words(version) {
             gateway(&mut text, version, &said);
         }
         for seed in 0..SAMPLES {
@@ -100,12 +104,30 @@ fn render() -> String {
             broker(&mut text, version, &said);
         }
     }
+    // The first two are kept; the second message names one of them, and the third drives it out.
+    let batches = [batch(0, 1030, 1), batch(10, 1040, 2), batch(20, 1050, 3)];
+    let mut sent = SentRecords::new(KEEPS as u64);
+    for (id, places) in (1..).zip([&[0, 1][..], &[0], &[2, 1]]) {
+        let pieces: Vec<Bytes> = places.iter().map(|&place: &usize| batches[place].clone()).collect();
+        let reply = FromBroker::Reply(id, fetched(Some(TOPIC), &pieces));
+        let message = say_to_gateway(Version::Three, reply, &mut sent);
+        let read = FromBroker::Reply(id, fetched(None, &pieces));
+        line(&mut text, Version::Three, "broker", &message, &read);
+    }
     text
+}
+
+/// How much is kept of the records of a lane.
+const KEEPS: usize = 3000;
+
+/// What a message means; without what does not travel.
+fn told(said: &impl Debug) -> String {
+    format!("{said:?}").replace(", id: None, partitions", ", partitions")
 }
 
 fn line(text: &mut String, version: Version, who: &str, message: &[u8], meaning: &impl Debug) {
     let hex: String = message.iter().map(|byte| format!("{byte:02x}")).collect();
-    writeln!(text, "{} {who} {hex} {meaning:?}", version.number()).expect("a string takes all");
+    writeln!(text, "{} {who} {hex} {}", version.number(), told(meaning)).expect("a string takes all");
 }
 
 fn gateway(text: &mut String, version: Version, said: &FromGateway) {
@@ -114,7 +136,7 @@ fn gateway(text: &mut String, version: Version, said: &FromGateway) {
 }
 
 fn broker(text: &mut String, version: Version, said: &FromBroker) {
-    let message = say_to_gateway(said.clone());
+    let message = say_to_gateway(version, said.clone(), &mut SentRecords::default());
     line(text, version, "broker", &message, said);
 }
 
@@ -128,15 +150,17 @@ pub(crate) fn every_reply(seed: u64) -> Vec<Reply> {
     (0..op_codes().len()).map(|variant| random_variant(variant, seed)).collect()
 }
 
-fn head(version: Version, seed: u64) -> Head {
+fn head(seed: u64) -> Head {
     let trace = TraceContext { trace_id: 0x0102 << 100 | 7, span_id: 0x0a0b_0c0d, is_sampled: seed == 1 };
     let number = u32::try_from(seed).expect("few");
-    Head { id: number * 200, carrier: number, trace: (version >= Version::Two && seed > 0).then_some(trace) }
+    Head { id: number * 200, carrier: number, trace: (seed > 0).then_some(trace) }
 }
 
 /// What a gateway says beside ops.
-pub(crate) fn gateways_words() -> Vec<FromGateway> {
-    vec![
+pub(crate) fn gateways_words(version: Version) -> Vec<FromGateway> {
+    let since_three = [FromGateway::KeepingLane(128 << 20), FromGateway::Again(200, 300)];
+    let since_three = since_three.into_iter().filter(|_| version >= Version::Three);
+    let words = [
         FromGateway::Announce(0, random(1)),
         FromGateway::Announce(300, random(2)),
         FromGateway::Leave(300),
@@ -149,7 +173,8 @@ pub(crate) fn gateways_words() -> Vec<FromGateway> {
         FromGateway::Lane(LaneClass::Produce),
         FromGateway::Lane(LaneClass::Fetch),
         FromGateway::Lane(LaneClass::Bulk),
-    ]
+    ];
+    words.into_iter().chain(since_three).collect()
 }
 
 /// What the broker says beside replies.
@@ -167,13 +192,15 @@ pub(crate) fn say_to_broker(version: Version, said: FromGateway) -> Bytes {
     let (mut out, mut records) = (Vec::new(), Vec::new());
     match said {
         FromGateway::Request(head, mut op) => {
-            format::request(version, head, &mut op, &mut out, &mut records).expect("it can be written");
+            format::request(head, &mut op, &mut out, &mut records).expect("it can be written");
         }
         FromGateway::Announce(place, announced) => announce(place, &announced, &mut out),
+        FromGateway::Again(id, place) => format::again(id, place, &mut out),
         FromGateway::Leave(place) => format::leave(place, &mut out),
         FromGateway::Cancel(id) => format::cancel(id, &mut out),
         FromGateway::Hello(hello) => format::greet(&hello, &mut out).expect("it can be written"),
-        FromGateway::Lane(class) => format::lane(class, &mut out),
+        FromGateway::Lane(class) => format::lane(version, class, 0, &mut out),
+        FromGateway::KeepingLane(bytes) => format::lane(version, LaneClass::Fetch, bytes, &mut out),
     }
     whole(out, &records)
 }
@@ -183,11 +210,11 @@ fn announce(place: u32, announced: &Announced, out: &mut Vec<u8>) {
 }
 
 /// The message of the broker, records and all.
-pub(crate) fn say_to_gateway(said: FromBroker) -> Bytes {
+pub(crate) fn say_to_gateway(version: Version, said: FromBroker, sent: &mut SentRecords) -> Bytes {
     let (mut out, mut records) = (Vec::new(), Vec::new());
     match said {
         FromBroker::Reply(id, mut reply) => {
-            format::reply(id, &mut reply, &mut out, &mut records).expect("it can be written");
+            format::reply(version, id, &mut reply, sent, &mut out, &mut records).expect("it can be written");
         }
         FromBroker::Gone(id) => format::gone(id, &mut out),
         FromBroker::Welcome(welcome) => format::welcome(&welcome, &mut out).expect("it can be written"),

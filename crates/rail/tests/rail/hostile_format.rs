@@ -2,26 +2,42 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use rail::format::{self, FormatError, FromBroker, FromGateway, Head, Inlet, Version};
+use rail::format::{
+    self, FormatError, FromBroker, FromGateway, Head, Inlet, KeptRecords, SentRecords, Version,
+};
 use rail::{FRAME_MAX, MESSAGE_MAX, UNFINISHED_MAX};
 
 use crate::golden::{brokers_words, every_op, every_reply, gateways_words, say_to_broker, say_to_gateway};
 
-fn messages() -> Vec<(bool, Bytes)> {
+/// Who says a message, and in which version.
+type Side = (bool, Version);
+
+fn messages() -> Vec<(Side, Bytes)> {
     let head = Head { id: 1, carrier: 2, trace: None };
-    let ops = every_op(5).into_iter().map(|op| FromGateway::Request(head, op));
-    let from_gateway = ops.chain(gateways_words()).map(|said| (true, say_to_broker(Version::Two, said)));
-    let replies = every_reply(5).into_iter().map(|reply| FromBroker::Reply(1, reply));
-    let from_broker = replies.chain(brokers_words()).map(|said| (false, say_to_gateway(said)));
-    from_gateway.chain(from_broker).collect()
+    let mut messages = Vec::new();
+    for &version in Version::ALL {
+        let ops = every_op(5).into_iter().map(|op| FromGateway::Request(head, op));
+        let from_gateway = ops.chain(gateways_words(version));
+        messages.extend(from_gateway.map(|said| ((true, version), say_to_broker(version, said))));
+        let replies = every_reply(5).into_iter().map(|reply| FromBroker::Reply(1, reply));
+        let from_broker = replies.chain(brokers_words());
+        let mut sent = SentRecords::default();
+        messages.extend(from_broker.map(|said| ((false, version), say_to_gateway(version, said, &mut sent))));
+    }
+    messages
 }
 
-fn decode(is_from_gateway: bool, message: &Bytes) -> Result<(), FormatError> {
+fn decode((is_from_gateway, version): Side, message: &Bytes) -> Result<(), FormatError> {
     if is_from_gateway {
-        format::decode_from_gateway(Version::Two, message).map(drop)
+        format::decode_from_gateway(version, message).map(drop)
     } else {
-        format::decode_from_broker(message).map(drop)
+        format::decode_from_broker(version, message, &mut KeptRecords::new(1 << 20)).map(drop)
     }
+}
+
+/// Both sides in both versions.
+fn sides() -> impl Iterator<Item = Side> {
+    Version::ALL.iter().flat_map(|&version| [(true, version), (false, version)])
 }
 
 #[test]
@@ -59,12 +75,12 @@ fn codes_that_no_message_has_are_named() {
     for code in [0x00, 0x7f, 0xef, 0xf9] {
         let message = Bytes::from(vec![code, 0, 0, 0, 0, 0]);
         let expected = format!("no message has the code {code:#04x}");
-        for side in [true, false] {
+        for side in sides() {
             assert_eq!(decode(side, &message).expect_err("no such code").to_string(), expected);
         }
     }
     // A part that was not put together is none either.
-    assert_eq!(decode(true, &Bytes::from_static(&[0xff, 0])), Err(FormatError::Code(0xff)));
+    assert_eq!(decode((true, Version::Three), &Bytes::from_static(&[0xff, 0])), Err(FormatError::Code(0xff)));
 }
 
 #[test]
@@ -73,9 +89,9 @@ fn lengths_of_records_beyond_the_message_are_errors() {
     // its records, which follow.
     let head = [0x02, 0, 0, 0, 0, 1, 1, 1, 0, 1, b't', 1, 0, 0];
     let with_length = |length: &[u8]| Bytes::from([&head[..], length, b"xyz"].concat());
-    assert!(decode(true, &with_length(&[4])).is_ok(), "three bytes of records");
+    assert!(decode((true, Version::Two), &with_length(&[4])).is_ok(), "three bytes of records");
     for length in [&[3][..], &[5], &[0], &[0xff, 0xff, 0xff, 0xff, 0x0f], &[0xff; 9], &[0xff; 10]] {
-        assert!(decode(true, &with_length(length)).is_err(), "{length:?}");
+        assert!(decode((true, Version::Two), &with_length(length)).is_err(), "{length:?}");
     }
 }
 
@@ -83,7 +99,7 @@ fn lengths_of_records_beyond_the_message_are_errors() {
 fn ids_beyond_their_bound_are_errors() {
     for code in [0xf1, 0xf2] {
         let message = Bytes::from(vec![code, 0xff, 0xff, 0xff, 0xff, 0x0f]);
-        assert!(matches!(decode(true, &message), Err(FormatError::Bound(..))));
+        assert!(matches!(decode((true, Version::Two), &message), Err(FormatError::Bound(..))));
     }
 }
 
@@ -167,11 +183,13 @@ proptest! {
         let mut inlet = Inlet::default();
         inlet.feed(Bytes::from(bytes.clone()));
         while let Ok(Some(message)) = inlet.next_message() {
-            let _ = decode(true, &message);
-            let _ = decode(false, &message);
+            for side in sides() {
+                let _ = decode(side, &message);
+            }
         }
         let message = Bytes::from([&[code, 1, 0, 0][..], &bytes].concat());
-        let _ = decode(true, &message);
-        let _ = decode(false, &message);
+        for side in sides() {
+            let _ = decode(side, &message);
+        }
     }
 }

@@ -9,14 +9,17 @@ use coordination::op::Op;
 use coordination::reply::Reply;
 use iroh::endpoint::{Connection, ConnectionError, RecvStream, SendStream};
 use iroh::{EndpointAddr, TransportAddr};
-use rail::format::{self, FromBroker, FromGateway, Head, Hello, Inlet, LaneClass, Version};
+use rail::format::{self, FromBroker, FromGateway, Head, Hello, Inlet, KeptRecords, LaneClass, Version};
 use rail::{Endpoint, FRAME_MAX, Key, Rail, bind};
 
 use crate::broker::{Broker, LOCAL, Script, client, heartbeat, reply_to, within};
 use crate::golden::say_to_broker;
 use crate::lanes::{fetch, fetched};
 
-struct Peer {
+/// The version that peers speak where it does not matter.
+const NEWEST: Version = Version::Three;
+
+pub(crate) struct Peer {
     connection: Connection,
     _first: (SendStream, RecvStream),
     _endpoint: Endpoint,
@@ -28,22 +31,33 @@ fn frame(body: &[u8]) -> Vec<u8> {
 }
 
 fn said(said: FromGateway) -> Vec<u8> {
-    frame(&say_to_broker(Version::Two, said))
+    said_in(NEWEST, said)
+}
+
+/// What a gateway says in this version, as a frame.
+pub(crate) fn said_in(version: Version, said: FromGateway) -> Vec<u8> {
+    frame(&say_to_broker(version, said))
 }
 
 impl Peer {
-    async fn greet(broker: &Broker, first: &[u8]) -> Self {
+    async fn greet(broker: &Broker, version: Version, first: &[u8]) -> Self {
         let endpoint = bind(&Key::generate(), LOCAL).await.expect("a socket");
         let address = TransportAddr::Ip(broker.address.address.parse().expect("an address"));
         let address = EndpointAddr::from_parts(broker.address.id, [address]);
-        let connection = within(endpoint.connect(address, &Version::Two.alpn())).await.expect("a connection");
+        let connection = within(endpoint.connect(address, &version.alpn())).await.expect("a connection");
         let (mut send, receive) = within(connection.open_bi()).await.expect("a stream");
         within(send.write_all(first)).await.expect("written");
         Self { connection, _first: (send, receive), _endpoint: endpoint }
     }
 
     async fn admitted(broker: &Broker) -> Self {
-        let mut peer = Self::greet(broker, &said(FromGateway::Hello(Hello::default()))).await;
+        Self::admitted_as(broker, NEWEST).await
+    }
+
+    /// One that was let in and speaks this version.
+    pub(crate) async fn admitted_as(broker: &Broker, version: Version) -> Self {
+        let hello = said_in(version, FromGateway::Hello(Hello::default()));
+        let mut peer = Self::greet(broker, version, &hello).await;
         let mut welcome = [0; 4];
         within(peer._first.1.read_exact(&mut welcome)).await.expect("a welcome");
         peer
@@ -51,14 +65,20 @@ impl Peer {
 
     /// Opens a lane and writes `bytes` to it.
     async fn lane(&self, bytes: &[u8]) -> (SendStream, RecvStream) {
-        let (mut send, receive) = within(self.connection.open_bi()).await.expect("a stream");
-        within(send.write_all(&said(FromGateway::Lane(LaneClass::Light)))).await.expect("written");
+        let (mut send, receive) = self.stream(&said(FromGateway::Lane(LaneClass::Light))).await;
         // It may be cut off while it writes.
         let _ = within(send.write_all(bytes)).await;
         (send, receive)
     }
 
-    async fn cut_off(&self) -> String {
+    /// Opens a stream that begins with these bytes.
+    pub(crate) async fn stream(&self, first: &[u8]) -> (SendStream, RecvStream) {
+        let (mut send, receive) = within(self.connection.open_bi()).await.expect("a stream");
+        within(send.write_all(first)).await.expect("written");
+        (send, receive)
+    }
+
+    pub(crate) async fn cut_off(&self) -> String {
         match within(self.connection.closed()).await {
             ConnectionError::ApplicationClosed(close) => String::from_utf8_lossy(&close.reason).into_owned(),
             other => panic!("{other}"),
@@ -77,7 +97,7 @@ async fn garbage_ends_the_link_of_its_sender_and_no_other() {
     let broker = Broker::start(&script).await;
     let announce = said(FromGateway::Announce(0, crate::random::random(1)));
     let request = |id, carrier| said(FromGateway::Request(Head { id, carrier, trace: None }, heartbeat(1)));
-    let cases: [(&str, Vec<u8>, &str); 9] = [
+    let cases: [(&str, Vec<u8>, &str); 10] = [
         ("a huge frame", u32::MAX.to_le_bytes().to_vec(), "a frame of 4294967295 bytes"),
         ("an empty frame", vec![0; 4], "a frame of 0 bytes"),
         ("an unknown code", frame(&[0x77, 0, 0, 0]), "no message has the code 0x77"),
@@ -86,6 +106,11 @@ async fn garbage_ends_the_link_of_its_sender_and_no_other() {
         (
             "a client beyond all places",
             said(FromGateway::Announce(9, crate::random::random(1))),
+            "does not belong",
+        ),
+        (
+            "a heartbeat again of a client that has sent none",
+            [announce.clone(), said(FromGateway::Again(1, 0))].concat(),
             "does not belong",
         ),
         ("a client that leaves and was not there", said(FromGateway::Leave(3)), "does not belong"),
@@ -133,7 +158,7 @@ async fn who_does_not_greet_gets_no_further() {
     let broker = Broker::start(&script).await;
     let request = said(FromGateway::Request(Head { id: 4, carrier: 0, trace: None }, heartbeat(1)));
     for first in [request, u32::MAX.to_le_bytes().to_vec(), frame(&vec![0xf3; 100_000])] {
-        let peer = Peer::greet(&broker, &first).await;
+        let peer = Peer::greet(&broker, NEWEST, &first).await;
         peer.cut_off().await;
     }
     assert!(broker.acceptor.gateways().is_empty());
@@ -181,7 +206,7 @@ async fn a_gateway_that_does_not_read_holds_what_is_queued_for_it_and_no_more() 
             inlet.feed(receive.read_chunk(SIZE).await.expect("the link is there").expect("more comes"));
             while let Some(message) = inlet.next_message().expect("the format is kept") {
                 assert!(matches!(
-                    format::decode_from_broker(&message),
+                    format::decode_from_broker(NEWEST, &message, &mut KeptRecords::default()),
                     Ok(FromBroker::Reply(_, Reply::Fetch(_)))
                 ));
                 replies += 1;

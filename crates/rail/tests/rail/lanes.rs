@@ -1,9 +1,10 @@
 //! Lanes: order, parked ops, and large messages that do not delay small ones.
 
 use bytes::Bytes;
-use coordination::op::{self, Op, TopicRef};
+use coordination::op::{self, Heartbeat, Op, TopicRef};
 use coordination::reply::{self, Reply};
-use rail::{Answer, FRAME_MAX, Rail};
+use rail::format::Version;
+use rail::{Answer, FRAME_MAX, Rail, TraceContext};
 
 use crate::broker::{Broker, Parking, Script, client, heard, heartbeat, reply_to, within};
 
@@ -38,8 +39,11 @@ pub(crate) fn fetched(batches: &[Bytes]) -> Reply {
         current_leader_epoch: None,
         records: batches.to_vec(),
     };
-    let topics =
-        vec![reply::FetchTopic { topic: TopicRef::Name("orders".to_owned()), partitions: vec![partition] }];
+    let topics = vec![reply::FetchTopic {
+        topic: TopicRef::Name("orders".to_owned()),
+        id: None,
+        partitions: vec![partition],
+    }];
     Reply::Fetch(reply::Fetch { error: None, session_id: 0, topics, throttle: std::time::Duration::ZERO })
 }
 
@@ -61,6 +65,40 @@ async fn ops_of_a_client_take_effect_in_order_whatever_their_size() {
         within(answer.reply()).await.expect("a reply");
     }
     assert!(script.calls_now()[sizes.len()..].iter().cloned().eq((0..5000).map(heartbeat)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heartbeats_that_are_said_again_arrive_as_they_were_said() {
+    for versions in [Version::ALL, &[Version::Two]] {
+        let script = Script::obliging();
+        let broker = Broker::start(&script).await;
+        let gateway = broker.dialling(rail::Hello::default(), versions).await;
+        within(gateway.connected()).await;
+        let long = |generation| match heartbeat(generation) {
+            Op::Heartbeat(short) => {
+                Op::Heartbeat(Heartbeat { group: "g".repeat(5000), ..Heartbeat::clone(&short) }.into())
+            }
+            other => other,
+        };
+        let mut clients = [client(), client()];
+        let mut said = Vec::new();
+        for round in 0..12 {
+            for carrier in &mut clients {
+                match round {
+                    4 => carrier.calls_itself(Some("another".into())),
+                    6 => carrier.trace = Some(TraceContext { trace_id: 1, span_id: 2, is_sampled: true }),
+                    8 => carrier.trace = None,
+                    _ => {}
+                }
+                let op = if round % 5 == 3 { long(round / 7) } else { heartbeat(round / 7) };
+                within(gateway.call(carrier, op.clone()).reply()).await.expect("a reply");
+                said.push((carrier.client_id().cloned(), carrier.trace, op));
+            }
+        }
+        let heard = script.calls(said.len()).await;
+        let heard = heard.into_iter().map(|(carrier, op)| (carrier.client_id().cloned(), carrier.trace, op));
+        assert_eq!(heard.collect::<Vec<_>>(), said);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,6 +4,7 @@ mod broker;
 mod golden;
 mod hostile_format;
 mod hostile_peer;
+mod kept_records;
 mod lanes;
 mod links;
 mod pressure;

@@ -4,7 +4,9 @@ use bytes::Bytes;
 use coordination::op::{Op, Produce, ProducePartition, ProduceTopic, TopicRef};
 use coordination::reply::{self, Reply};
 use proptest::prelude::*;
-use rail::format::{self, FromBroker, FromGateway, Head, Inlet, Order, Outbox, Version, op_codes};
+use rail::format::{
+    self, FromBroker, FromGateway, Head, Inlet, KeptRecords, Order, Outbox, SentRecords, Version, op_codes,
+};
 use rail::{FRAME_MAX, TraceContext};
 
 use crate::golden::{say_to_broker, say_to_gateway};
@@ -17,9 +19,9 @@ proptest! {
     fn every_op_comes_out_as_it_went_in(seed: u64, id in 0..1_u32 << 18, carrier in 0..1_u32 << 18, is_sampled: bool) {
         for variant in 0..op_codes().len() {
             let op: Op = random_variant(variant, seed);
-            for version in [Version::One, Version::Two] {
+            for &version in Version::ALL {
                 let trace = TraceContext { trace_id: u128::from(seed) << 9, span_id: seed, is_sampled };
-                let trace = (version >= Version::Two && seed % 3 > 0).then_some(trace);
+                let trace = (seed % 3 > 0).then_some(trace);
                 let said = FromGateway::Request(Head { id, carrier, trace }, op.clone());
                 let message = say_to_broker(version, said.clone());
                 prop_assert_eq!(format::decode_from_gateway(version, &message), Ok(said));
@@ -31,8 +33,11 @@ proptest! {
     fn every_reply_comes_out_as_it_went_in(seed: u64, id in 0..1_u32 << 18) {
         for variant in 0..op_codes().len() {
             let said = FromBroker::Reply(id, random_variant(variant, seed));
-            let message = say_to_gateway(said.clone());
-            prop_assert_eq!(format::decode_from_broker(&message), Ok(said));
+            for &version in Version::ALL {
+                let message = say_to_gateway(version, said.clone(), &mut SentRecords::default());
+                let read = format::decode_from_broker(version, &message, &mut KeptRecords::default());
+                prop_assert_eq!(read, Ok(said.clone()));
+            }
         }
     }
 
@@ -46,7 +51,7 @@ proptest! {
         for (id, &size) in (0..).zip(&sizes) {
             let mut op = produce(size);
             let head = Head { id, carrier: 0, trace: None };
-            outbox.push(|out, records| format::request(Version::Two, head, &mut op, out, records)).expect("it fits");
+            outbox.push(|out, records| format::request(head, &mut op, out, records)).expect("it fits");
         }
         let mut stream = Vec::new();
         while outbox.queued() > 0 {
@@ -102,12 +107,18 @@ fn records_are_neither_copied_on_the_way_out_nor_on_the_way_in() {
         current_leader_epoch: None,
         records: vec![batch.clone(), batch.slice(..20_000)],
     };
-    let topics =
-        vec![reply::FetchTopic { topic: TopicRef::Name("t".to_owned()), partitions: vec![partition] }];
+    let topics = vec![reply::FetchTopic {
+        topic: TopicRef::Name("t".to_owned()),
+        id: None,
+        partitions: vec![partition],
+    }];
     let fetch = reply::Fetch { error: None, session_id: 0, topics, throttle: std::time::Duration::ZERO };
     let mut outbox = Outbox::new(Order::Free);
     let mut said = Reply::Fetch(fetch.clone());
-    outbox.push(|out, records| format::reply(1, &mut said, out, records)).expect("it fits");
+    let mut sent = SentRecords::new(1 << 20);
+    outbox
+        .push(|out, records| format::reply(Version::Three, 1, &mut said, &mut sent, out, records))
+        .expect("it fits");
     let mut chunks = Vec::new();
     outbox.take(&mut chunks);
     assert!(
@@ -120,14 +131,34 @@ fn records_are_neither_copied_on_the_way_out_nor_on_the_way_in() {
     let mut inlet = Inlet::default();
     inlet.feed(received);
     let message = inlet.next_message().expect("a message").expect("all of it");
-    let Ok(FromBroker::Reply(1, Reply::Fetch(read))) = format::decode_from_broker(&message) else {
-        panic!("a fetch")
-    };
+    let mut kept = KeptRecords::new(1 << 20);
+    let read = format::decode_from_broker(Version::Three, &message, &mut kept);
+    let Ok(FromBroker::Reply(1, Reply::Fetch(read))) = read else { panic!("a fetch") };
     assert_eq!(read, fetch);
     for records in
         read.topics.iter().flat_map(|topic| &topic.partitions).flat_map(|partition| &partition.records)
     {
         assert!(range.contains(&records.as_ptr()), "a slice of what was received");
+    }
+}
+
+#[test]
+fn what_is_not_taken_yet_counts_as_queued() {
+    for order in [Order::Free, Order::Kept] {
+        let mut outbox = Outbox::new(order);
+        let mut op = produce(30 * FRAME_MAX);
+        let head = Head { id: 1, carrier: 0, trace: None };
+        outbox.push(|out, records| format::request(head, &mut op, out, records)).expect("it fits");
+        let mut left = outbox.queued();
+        assert!(left >= 30 * FRAME_MAX, "{order:?}");
+        while left > 0 {
+            let mut chunks = Vec::new();
+            outbox.take(&mut chunks);
+            let taken: usize = chunks.iter().map(Bytes::len).sum();
+            assert!((1..6 * FRAME_MAX).contains(&taken), "{taken} at once, {order:?}");
+            assert!(outbox.queued() + taken >= left, "{order:?}");
+            left = outbox.queued();
+        }
     }
 }
 
@@ -138,9 +169,7 @@ fn a_small_reply_goes_between_the_frames_of_a_large_one_and_an_op_does_not() {
         for (id, size) in [(1, FRAME_MAX * 3), (2, 10)] {
             let mut op = produce(size);
             let head = Head { id, carrier: 0, trace: None };
-            outbox
-                .push(|out, records| format::request(Version::One, head, &mut op, out, records))
-                .expect("it fits");
+            outbox.push(|out, records| format::request(head, &mut op, out, records)).expect("it fits");
         }
         let mut inlet = Inlet::default();
         let mut found = Vec::new();

@@ -61,7 +61,7 @@ impl DescribeLogDirsRequest {
 pub(crate) fn response(reply: reply::DescribeLogDirs) -> DescribeLogDirsResponse {
     match reply.result {
         Ok(dir) => {
-            DescribeLogDirsResponse { results: vec![directory(dir)], ..DescribeLogDirsResponse::default() }
+            DescribeLogDirsResponse { results: vec![directory(*dir)], ..DescribeLogDirsResponse::default() }
         }
         Err(error) => {
             DescribeLogDirsResponse { error_code: error.number(), ..DescribeLogDirsResponse::default() }

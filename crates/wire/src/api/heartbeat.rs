@@ -1,5 +1,7 @@
 //! Heartbeat (12): a member is still there.
 
+use std::sync::Arc;
+
 use coordination::error_code::ErrorCode;
 use coordination::op::{self, Op};
 use coordination::reply;
@@ -24,12 +26,12 @@ message! {
 
 impl HeartbeatRequest {
     pub(crate) fn into_op(self) -> Op {
-        Op::Heartbeat(op::Heartbeat {
+        Op::Heartbeat(Arc::new(op::Heartbeat {
             group: self.group_id,
             generation: self.generation_id,
             member_id: self.member_id,
             instance_id: self.group_instance_id,
-        })
+        }))
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn response(reply: reply::JoinGroup) -> JoinGroupResponse {
             return JoinGroupResponse { error_code, member_id, ..JoinGroupResponse::default() };
         }
     };
-    let Joined { generation, protocol_type, protocol, leader, members, skip_assignment } = joined;
+    let Joined { generation, protocol_type, protocol, leader, members, skip_assignment } = *joined;
     let member = |member: reply::JoinedMember| JoinGroupResponseMember {
         member_id: member.member_id,
         group_instance_id: member.instance_id,

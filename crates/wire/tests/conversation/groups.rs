@@ -108,7 +108,7 @@ fn a_join_without_a_protocol_is_answered_with_null_since_version_7() {
             members: vec![member],
             skip_assignment: true,
         };
-        let reply = reply::JoinGroup { member_id: text("m"), result: Ok(joined) };
+        let reply = reply::JoinGroup { member_id: text("m"), result: Ok(joined.into()) };
         exchange(&join_request(), version, Reply::JoinGroup(reply))
     };
     for nothing in [None, Some("")] {
@@ -164,7 +164,7 @@ fn a_sync_must_name_the_protocol_since_version_5() {
         protocol: Some(text("range")),
         assignment: Bytes::from_static(b"all"),
     };
-    let answered = exchange(&request, 5, Reply::SyncGroup(reply::SyncGroup { result: Ok(result) }));
+    let answered = exchange(&request, 5, Reply::SyncGroup(reply::SyncGroup { result: Ok(result.into()) }));
     assert_eq!((answered.error_code, &answered.assignment[..]), (0, &b"all"[..]));
     assert_eq!(answered.protocol_name.as_deref(), Some("range"));
     let refused = reply::SyncGroup { result: Err(ErrorCode::RebalanceInProgress) };
@@ -181,7 +181,8 @@ fn a_heartbeat_is_understood_and_answered() {
         group_instance_id: Some(text("i")),
     };
     let expected = |instance_id| {
-        Op::Heartbeat(op::Heartbeat { group: text("g"), generation: 3, member_id: text("m"), instance_id })
+        let heartbeat = op::Heartbeat { group: text("g"), generation: 3, member_id: text("m"), instance_id };
+        Op::Heartbeat(heartbeat.into())
     };
     assert_eq!(op(&request, 2), expected(None));
     assert_eq!(op(&request, 4), expected(Some(text("i"))));

@@ -89,8 +89,8 @@ fn a_fetch_that_names_leaders_says_where_they_are() {
         records: Vec::new(),
     };
     let reply = |topic| {
-        let topics =
-            vec![reply::FetchTopic { topic, partitions: vec![partition(0), partition(1), partition(2)] }];
+        let partitions = vec![partition(0), partition(1), partition(2)];
+        let topics = vec![reply::FetchTopic { topic, id: None, partitions }];
         Reply::Fetch(reply::Fetch { error: None, session_id: 0, topics, throttle: Duration::ZERO })
     };
     let told = exchange(&fetch::FetchRequest::default(), 18, reply(TopicRef::Id(TOPIC)));

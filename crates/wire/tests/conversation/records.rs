@@ -100,7 +100,8 @@ fn fetched(error: Option<ErrorCode>) -> Reply {
         current_leader_epoch: error.map(|_| 2),
         records: vec![Bytes::from(vec![1; 5_000]), Bytes::from(vec![2; 10])],
     };
-    let topic = reply::FetchTopic { topic: TopicRef::Name("a".to_owned()), partitions: vec![partition] };
+    let topic =
+        reply::FetchTopic { topic: TopicRef::Name("a".to_owned()), id: None, partitions: vec![partition] };
     Reply::Fetch(reply::Fetch {
         error: None,
         session_id: 0,

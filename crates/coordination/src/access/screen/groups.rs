@@ -1,6 +1,7 @@
 //! What is asked for with groups.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::split::{Refused, may_topic, merged, split, take_refused};
 use super::{Screened, Topics};
@@ -37,7 +38,7 @@ pub(super) fn sync_group(judge: &Judge<'_>, op: op::SyncGroup) -> Screened {
 }
 
 /// READ on the group.
-pub(super) fn heartbeat(judge: &Judge<'_>, op: op::Heartbeat) -> Screened {
+pub(super) fn heartbeat(judge: &Judge<'_>, op: Arc<op::Heartbeat>) -> Screened {
     if judge.may_group(Operation::Read, &op.group) {
         return Screened::untouched(Op::Heartbeat(op));
     }

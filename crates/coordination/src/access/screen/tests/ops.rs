@@ -149,7 +149,7 @@ pub(super) fn sync_group(protocol: Option<&str>) -> Op {
 
 pub(super) fn heartbeat() -> Op {
     let (group, member_id) = ("g".to_owned(), "m".to_owned());
-    Op::Heartbeat(op::Heartbeat { group, generation: 1, member_id, instance_id: None })
+    Op::Heartbeat(op::Heartbeat { group, generation: 1, member_id, instance_id: None }.into())
 }
 
 pub(super) fn leave_group() -> Op {
