@@ -521,6 +521,10 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        // An op that still waits for room on the link is taken back with its answer. Sent after the client has left, it
+        // would announce it anew, and nobody would say a second time that it has gone.
+        self.owed.clear();
+        self.hold = None;
         if self.is_known_to_broker {
             self.shared.rail.leave(&self.carrier);
         }

@@ -10,7 +10,7 @@ use tracing::debug;
 ///
 /// The system maps sixteen pages for each one that is touched, and a start touches a little of everything: command
 /// line, settings, recovery, TLS. All of that would count as this process's memory for as long as it lives. What is
-/// needed again is in the system's page cache and comes back page by page.
+/// needed again is in the system's page cache and comes back as it is touched.
 pub(crate) fn let_go_of_the_start() {
     if let Err(failure) = own_mappings().and_then(|mappings| mappings.into_iter().try_for_each(let_go)) {
         debug!(%failure, "the code of the start stays in memory");

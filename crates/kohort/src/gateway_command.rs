@@ -126,21 +126,29 @@ fn of_the_broker(
 /// Properties that are set and that only gateways look at.
 pub(crate) fn of_the_gateways(settings: &Settings) -> impl Iterator<Item = &'static str> {
     let set = settings.changed().map(|(property, ..)| property);
-    set.filter(|property| property.effective && is_of_listeners(property.name)).map(|property| property.name)
+    set.filter(|property| property.effective && is_of_gateways(property.name)).map(|property| property.name)
 }
 
 /// Whether a gateway looks at a property.
 fn is_ours(property: &str) -> bool {
     const OF_EVERY_PROCESS: [&str; 3] =
         ["kohort.admin.address", "kohort.otlp.endpoint", "kohort.trace.sample.ratio"];
-    const OF_THE_LINK: [&str; 1] = ["kohort.gateway.record.memory.bytes"];
-    OF_EVERY_PROCESS.contains(&property) || OF_THE_LINK.contains(&property) || is_of_listeners(property)
+    OF_EVERY_PROCESS.contains(&property) || is_of_gateways(property)
 }
 
-/// Whether a property is about listeners: their sockets, and who is let in.
-fn is_of_listeners(property: &str) -> bool {
-    const FAMILIES: [&str; 7] =
-        ["ssl.", "sasl.", "socket.", "connection", "max.connection", "kohort.ssl.", "kohort.sasl."];
+/// Whether a property is about what only gateways have: listeners with their sockets and who is let in, and what is
+/// kept of the link.
+fn is_of_gateways(property: &str) -> bool {
+    const FAMILIES: [&str; 8] = [
+        "ssl.",
+        "sasl.",
+        "socket.",
+        "connection",
+        "max.connection",
+        "kohort.gateway.",
+        "kohort.ssl.",
+        "kohort.sasl.",
+    ];
     const ALONE: [&str; 5] = [
         "advertised.listeners",
         "kohort.authentication.timeout.ms",
@@ -310,6 +318,12 @@ mod tests {
         let refused = refuse_what_is_the_brokers(&settings).unwrap_err().to_string();
         assert_eq!(refused, "log.dirs: set at the broker, not at its gateways");
         let others: Vec<&str> = of_the_gateways(&settings).collect();
-        assert_eq!(others, ["listeners", "max.connections.per.ip", "socket.request.max.bytes"]);
+        let expected = [
+            "kohort.gateway.record.memory.bytes",
+            "listeners",
+            "max.connections.per.ip",
+            "socket.request.max.bytes",
+        ];
+        assert_eq!(others, expected);
     }
 }

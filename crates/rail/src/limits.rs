@@ -25,6 +25,7 @@ pub(crate) const CARRIERS: usize = 1 << 18;
 pub(crate) const CARRIER_BYTES: usize = 64 << 20;
 
 /// The longest texts of a heartbeat that is remembered for its client. Kafka's clients come to about a hundred bytes.
+/// It is part of version 3 of the format: a broker that remembers less than its gateway does ends the lane.
 pub(crate) const REMEMBERED_HEARTBEAT: usize = 256;
 
 /// How much may be queued for a light lane before the rest waits where it is.
@@ -36,8 +37,8 @@ pub(crate) const QUEUED_HEAVY: usize = 8 << 20;
 /// How many streams a gateway may open beside the first.
 pub(crate) const LANES: usize = 16;
 
-/// Below this size records move out of what was received with them: a few records that the broker keeps in memory
-/// would else keep a whole datagram.
+/// Below this size records move out of what was received with them: a few records that the broker, or a gateway, keeps in
+/// memory would else keep a whole datagram.
 pub(crate) const KEPT_IN_PLACE: usize = 16 << 10;
 
 /// Records below this size are copied behind their head, which costs less than a piece of their own.

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use coordination::access::Operations;
 use coordination::error_code::ErrorCode;
-use coordination::ids::TopicId;
-use coordination::op::{Op, TopicRef};
+use coordination::op::Op;
 use coordination::reply::{self, Refusal, Reply};
 
 use crate::Lost;
@@ -20,16 +19,9 @@ const NO_COORDINATOR: ErrorCode = ErrorCode::NotCoordinator;
 /// When every answer would say something that is not known, such as which topics there are.
 pub fn refuse(op: &Op) -> Result<Reply, Lost> {
     Ok(match op {
-        Op::Metadata(op) => match &op.topics {
-            // An answer with no topics would say that there are none.
-            None => return Err(Lost),
-            Some(topics) if topics.is_empty() => return Err(Lost),
-            Some(topics) => Reply::Metadata(reply::Metadata {
-                cluster_id: String::new(),
-                topics: topics.iter().map(topic_without_leader).collect(),
-                operations: Operations::NONE,
-            }),
-        },
+        // An answer without topics would say that there are none, and one with an error for each that they have no
+        // partitions: some clients give up what they were assigned then. Without an answer all go on as they were.
+        Op::Metadata(_) => return Err(Lost),
         Op::Produce(op) => Reply::Produce(reply::Produce {
             topics: op.topics.iter().map(refuse_produce).collect(),
             throttle: Duration::ZERO,
@@ -153,21 +145,6 @@ pub fn refuse(op: &Op) -> Result<Reply, Lost> {
         | Op::DescribeUserScramCredentials(_)
         | Op::AlterUserScramCredentials(_) => return Err(Lost),
     })
-}
-
-fn topic_without_leader(topic: &TopicRef) -> reply::TopicMetadata {
-    let (name, id) = match topic {
-        TopicRef::Name(name) => (Some(name.clone()), TopicId::ZERO),
-        TopicRef::Id(id) => (None, *id),
-    };
-    reply::TopicMetadata {
-        error: Some(ErrorCode::LeaderNotAvailable),
-        name,
-        id,
-        internal: false,
-        partitions: Vec::new(),
-        operations: Operations::NONE,
-    }
 }
 
 fn refuse_produce(topic: &coordination::op::ProduceTopic) -> reply::ProduceTopic {

@@ -153,7 +153,14 @@ impl Words {
         let mut outbox = Outbox::new(Order::Kept);
         let mut chunks: Vec<Bytes> = Vec::new();
         outbox.push(|out, _| write(out))?;
-        outbox.take(&mut chunks);
-        Ok(self.send.write_all_chunks(&mut chunks).await?)
+        loop {
+            // A roster of many gateways may be more than is taken at once.
+            outbox.take(&mut chunks);
+            if chunks.is_empty() {
+                return Ok(());
+            }
+            self.send.write_all_chunks(&mut chunks).await?;
+            chunks.clear();
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! How clients are let in, and leave again.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use coordination::error_code::ErrorCode;
 use coordination::ids::OrgId;
@@ -12,7 +13,7 @@ use wire::api::api_versions::ApiVersionsRequest;
 use wire::api::describe_cluster::DescribeClusterRequest;
 use wire::api::find_coordinator::FindCoordinatorRequest;
 
-use crate::script::{Client, Running, describe, guarded, heartbeat, listener};
+use crate::script::{Client, Running, describe, guarded, heartbeat, join, listener};
 
 #[tokio::test]
 async fn a_client_is_let_in_with_its_first_request_and_gives_its_place_back() {
@@ -86,6 +87,26 @@ async fn a_client_that_goes_while_it_is_let_in_leaves_too() {
     let number = enter.carrier.number();
     enter.answer();
     gateway.until(|gateway| *gateway.script.left.lock() == [number]).await;
+}
+
+#[tokio::test]
+async fn what_a_client_waits_for_is_given_up_before_the_client_leaves() {
+    let options = Options { drain_timeout: Duration::from_millis(50), ..Options::default() };
+    let mut gateway = Running::start(options);
+    let mut client = gateway.connect().await;
+    client.send(&join(1)).await;
+    let _join = gateway.next_call().await;
+    drop(client);
+    gateway.until(|gateway| !gateway.script.left.lock().is_empty()).await;
+    assert_eq!(*gateway.script.owed_at_leave.lock(), [0]);
+
+    gateway.script.enters_later.store(true, Ordering::SeqCst);
+    let mut client = gateway.connect().await;
+    client.send(&describe(1)).await;
+    let _enter = gateway.next_call().await;
+    gateway.stop();
+    gateway.until(|gateway| gateway.script.left.lock().len() == 2).await;
+    assert_eq!(*gateway.script.owed_at_leave.lock(), [0, 0]);
 }
 
 #[tokio::test]

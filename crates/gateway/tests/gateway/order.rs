@@ -1,5 +1,7 @@
 //! Requests take effect and are answered in order, and overlap only where nobody can tell.
 
+use std::sync::atomic::Ordering;
+
 use coordination::op::Op;
 use gateway::Options;
 use tokio::io::AsyncWriteExt;
@@ -304,6 +306,32 @@ async fn produce_requests_in_flight_are_bounded_by_bytes_and_go_on_afterwards() 
         assert_eq!(receive_id(&mut replies).await, id);
     }
     drop(sending.await.expect("no panic"));
+}
+
+#[tokio::test]
+async fn what_was_answered_before_a_request_was_lost_leaves_and_is_counted_one_by_one() {
+    let mut gateway = Running::start(Options::default());
+    gateway.script.may_lose.store(true, Ordering::SeqCst);
+    let mut client = gateway.connect().await;
+    let topics = ["t", "t", REFUSED, "t", "t", "t"];
+    let requests = (1..).zip(topics).flat_map(|(id, topic)| produce(id, topic, -1, 10));
+    client.send(&requests.collect::<Vec<_>>()).await;
+    let mut calls = Vec::new();
+    for _ in topics {
+        calls.push(gateway.next_call().await);
+    }
+    let lost = calls.split_off(4);
+    drop(lost);
+    // The first comes last, so that all of them are there together.
+    for call in calls.into_iter().rev() {
+        call.answer();
+    }
+    for id in 1..=4 {
+        assert_eq!(client.receive_id().await, Some(id));
+    }
+    assert!(client.is_closed().await);
+    let count = |error| gateway.metric(&format!("requests_total{{api=\"Produce\",error=\"{error}\"}}"));
+    assert_eq!((count("NONE"), count("CORRUPT_MESSAGE")), (Some(3.0), Some(1.0)));
 }
 
 #[tokio::test]

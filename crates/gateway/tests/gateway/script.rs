@@ -15,7 +15,7 @@ use coordination::record::{ScramCredential, ScramMechanism};
 use coordination::reply::{self, Refusal, Reply};
 use gateway::{Gateway, ListenerConfig, Metrics, Options, Security};
 use parking_lot::Mutex;
-use rail::{Answer, Carrier, Rail, Roster};
+use rail::{Answer, Carrier, Lost, Rail, Roster};
 use sasl::Credential;
 use sasl::scram::Variant;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -76,9 +76,15 @@ pub(crate) struct Script {
     pub(crate) denial: Mutex<Option<Refusal>>,
     /// Whether Enter is answered when the test says so.
     pub(crate) enters_later: AtomicBool,
+    /// Whether a call that the test drops is lost, as when the link to the broker breaks.
+    pub(crate) may_lose: AtomicBool,
     /// Who was let in, and who has gone, by the number of the carrier.
     pub(crate) entered: Mutex<Vec<Carrier>>,
     pub(crate) left: Mutex<Vec<u64>>,
+    /// Each answer that was not given at once holds one.
+    owed: Arc<()>,
+    /// How many of these there were whenever a client left.
+    pub(crate) owed_at_leave: Mutex<Vec<usize>>,
     /// What Produce and Fetch are answered with.
     pub(crate) throttle: Mutex<Duration>,
     pub(crate) roster: Mutex<Option<Arc<Roster>>>,
@@ -157,10 +163,18 @@ impl Rail for ScriptedRail {
         }
         let (sender, receiver) = oneshot::channel();
         let _ = self.calls.send(Call { op, carrier, reply: Some(sender) });
-        Answer::Later(Box::pin(async { receiver.await.expect("the test answers or cuts the connection") }))
+        if self.script.may_lose.load(Ordering::SeqCst) {
+            return Answer::Sent(Box::pin(async { receiver.await.map_err(|_| Lost) }));
+        }
+        let owed = Arc::clone(&self.script.owed);
+        Answer::Later(Box::pin(async move {
+            let _owed = owed;
+            receiver.await.expect("the test answers or cuts the connection")
+        }))
     }
 
     fn leave(&self, carrier: &Carrier) {
+        self.script.owed_at_leave.lock().push(Arc::strong_count(&self.script.owed) - 1);
         self.script.left.lock().push(carrier.number());
     }
 

@@ -6,9 +6,9 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Version {
-    /// Records are sent whenever they are fetched.
+    /// Records are sent whenever they are fetched, and heartbeats as often as clients say them.
     Two = 2,
-    /// Records that a gateway keeps are named.
+    /// Records that a gateway keeps are named, and a heartbeat that is the client's last one is told by a short word.
     Three = 3,
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use coordination::error_code::ErrorCode;
 use coordination::ids::OrgId;
-use coordination::op::{self, Op};
+use coordination::op::{self, Op, TopicRef};
 use coordination::reply::{self, Reply};
 use rail::format::Version;
 use rail::{Answer, Hello, LinkState, Lost, Node, Rail, Roster, TraceContext};
@@ -181,8 +181,10 @@ async fn what_is_owed_is_lost_with_the_link_and_what_comes_later_is_refused_unti
     parking.dropped(every_op(2).len()).await;
     within(link.wait_for(|state| *state == LinkState::Dialling)).await.expect("the gateway is there");
     assert_eq!(gateway.call(&client, heartbeat(1)).reply().await, Ok(no_coordinator()));
-    let all_topics = Op::Metadata(op::Metadata { topics: None, allow_auto_topic_creation: false });
-    assert_eq!(gateway.call(&client, all_topics).reply().await, Err(Lost));
+    for topics in [None, Some(vec![TopicRef::Name("orders".to_owned())])] {
+        let metadata = Op::Metadata(op::Metadata { topics, allow_auto_topic_creation: false });
+        assert_eq!(gateway.call(&client, metadata).reply().await, Err(Lost));
+    }
 
     let script = Script::obliging();
     let _broker = broker.restart(&script).await;
@@ -244,6 +246,16 @@ async fn gateways_are_told_of_each_other_as_they_come_and_go() {
     broker.acceptor.set_own(Some(Node { id: 0, listeners: listener("own") }));
     assert_eq!(told(&gateways[0], 2).await.nodes[0].id, 0);
     assert_eq!(broker.acceptor.roster(7).nodes.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_roster_that_is_longer_than_what_is_written_at_once_arrives() {
+    let broker = Broker::start(&Script::obliging()).await;
+    let gateway = broker.gateway().await;
+    let long = Node { id: 0, listeners: listener(&"long".repeat(2 << 20)) };
+    broker.acceptor.set_own(Some(long.clone()));
+    assert!(told(&gateway, 1).await.nodes == [long.clone()], "told to one that is there");
+    assert!(told(&*broker.gateway().await, 1).await.nodes == [long], "told to one that comes");
 }
 
 /// The roster of a gateway once it has this many nodes. There is no event for it; clients just find it there.
