@@ -164,6 +164,9 @@ impl Rail for RemoteRail {
         let Some(link) = link else { return self.refused(carrier, &op) };
         let lane = lane_of(carrier, &op);
         let is_enter = matches!(op, Op::Enter);
+        // To ask who coordinates changes nothing, so whoever has lost the answer may be told to ask again. kafkajs ends for
+        // good when its connection ends instead.
+        let if_lost = if matches!(op, Op::FindCoordinator(_)) { refuse(&op).ok() } else { None };
         let has_place = || self.shared.places.lock().contains(&carrier.number());
         match link.lanes[lane].send(carrier, op, has_place) {
             Ok(id) if is_enter => {
@@ -178,7 +181,13 @@ impl Rail for RemoteRail {
                     Ok(reply)
                 }))
             }
-            Ok(id) => Answer::Owed(Owed { link, lane, id, is_owed: true }),
+            Ok(id) => {
+                let owed = Owed { link, lane, id, is_owed: true };
+                match if_lost {
+                    Some(reply) => Answer::Sent(Box::pin(async move { Ok(owed.await.unwrap_or(reply)) })),
+                    None => Answer::Owed(owed),
+                }
+            }
             Err(Unsent::Refused(op)) => self.refused(carrier, &op),
             Err(Unsent::Impossible) => Answer::Sent(Box::pin(async { Err(Lost) })),
         }
