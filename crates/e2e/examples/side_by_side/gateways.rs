@@ -46,7 +46,12 @@ const ROWS: [Row; 6] = [
         "records produced, 4 × 5 batches of 16 KiB in flight",
         Some(0.7),
     ),
-    row(CONSUME, "records per second, 1 in flight", "records consumed, 4 connections", Some(0.7)),
+    row(
+        CONSUME,
+        "records per second, 1 in flight",
+        "records consumed again and again, 4 connections",
+        Some(0.7),
+    ),
 ];
 
 const TLS: What = rate("records produced by Kafka's tool over TLS");

@@ -80,7 +80,9 @@ impl Subject {
                 "Made by `cargo xtask bench --gateways`, which repeats it on your machine. One Kohort in one process and one \
                  broker with a gateway apart from it ran at the same time with their defaults, all on the cores that the \
                  load used too, and the load turned from one to the other. So a gateway apart has no core more than one \
-                 process has, and pays for the way between from the same ones."
+                 process has, and pays for the way between from the same ones. Records are consumed again and again, so \
+                 after the first time a gateway has them in its memory; what it reads for the first time comes at the \
+                 speed of QUIC."
             }
         }
     }
