@@ -79,9 +79,10 @@ pub(crate) fn reason(answered: &Answered<'_>) -> Option<&'static str> {
         AnyRequest::Fetch(request)
             if version >= 13
                 && request.session_epoch > 0
-                && kafka.contains("error_code: 3,")
+                && (kafka.contains("error_code: 3,") || kafka.contains("error_code: 103,"))
                 && kohort.contains("error_code: 100,") =>
         {
+            // 103 where its name has become another topic's. Clients ask for metadata after any of the three.
             Some("a topic that was deleted during a session is an unknown id there, not an unknown name")
         }
         AnyRequest::JoinGroup(_) | AnyRequest::SyncGroup(_)
