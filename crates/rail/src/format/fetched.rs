@@ -54,17 +54,21 @@ pub(super) fn put_records(
             while let Some(topic) = known
                 && let Some(run) = sent.first_run(pieces.as_slice())
             {
-                let number = match sent.say(topic, partition.index, &run) {
-                    Saying::Here => (run.length as u64) << 2 | HERE,
-                    Saying::Kept => (run.length as u64) << 2 | KEPT,
-                    Saying::Again(back) => {
-                        pieces.by_ref().take(run.pieces).for_each(drop);
-                        put_number(back << 2 | AGAIN, lengths);
-                        continue;
+                let of_the_run = pieces.by_ref().take(run.pieces);
+                match sent.say(topic, partition.index, &run) {
+                    Saying::Here => {
+                        put_number((run.length as u64) << 2 | HERE, lengths);
+                        records.extend(of_the_run);
                     }
-                };
-                put_number(number, lengths);
-                records.extend(pieces.by_ref().take(run.pieces));
+                    Saying::Kept => {
+                        put_number((run.length as u64) << 2 | KEPT, lengths);
+                        records.extend(of_the_run);
+                    }
+                    Saying::Again(back) => {
+                        put_number(back << 2 | AGAIN, lengths);
+                        of_the_run.for_each(drop);
+                    }
+                }
             }
             for piece in pieces {
                 put_number((piece.len() as u64) << 2 | HERE, lengths);

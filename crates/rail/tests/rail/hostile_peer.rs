@@ -14,7 +14,8 @@ use rail::{Endpoint, FRAME_MAX, Key, Rail, bind};
 
 use crate::broker::{Broker, LOCAL, Script, client, heartbeat, reply_to, within};
 use crate::golden::say_to_broker;
-use crate::lanes::{fetch, fetched};
+use crate::kept_records::fetched;
+use crate::lanes::fetch;
 
 /// The version that peers speak where it does not matter.
 const NEWEST: Version = Version::Three;
@@ -183,7 +184,7 @@ async fn a_gateway_that_does_not_read_holds_what_is_queued_for_it_and_no_more() 
                 return Poll::Pending;
             }
             counted.fetch_add(1, Ordering::SeqCst);
-            Poll::Ready(fetched(std::slice::from_ref(&batch)))
+            Poll::Ready(fetched(None, std::slice::from_ref(&batch)))
         })))
     });
     let broker = Broker::start(&script).await;

@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use coordination::op::{self, Heartbeat, Op, TopicRef};
-use coordination::reply::{self, Reply};
 use rail::format::Version;
 use rail::{Answer, FRAME_MAX, Rail, TraceContext};
 
 use crate::broker::{Broker, Parking, Script, client, heard, heartbeat, reply_to, within};
+use crate::kept_records::fetched;
 
 fn produce(size: usize) -> Op {
     let partitions = vec![op::ProducePartition { index: 0, records: Some(Bytes::from(vec![7; size])) }];
@@ -26,25 +26,6 @@ pub(crate) fn fetch() -> Op {
         topics: Vec::new(),
         forgotten: Vec::new(),
     })
-}
-
-pub(crate) fn fetched(batches: &[Bytes]) -> Reply {
-    let partition = reply::FetchPartition {
-        index: 0,
-        error: None,
-        high_watermark: 1,
-        last_stable_offset: 1,
-        log_start_offset: 0,
-        diverging_epoch: None,
-        current_leader_epoch: None,
-        records: batches.to_vec(),
-    };
-    let topics = vec![reply::FetchTopic {
-        topic: TopicRef::Name("orders".to_owned()),
-        id: None,
-        partitions: vec![partition],
-    }];
-    Reply::Fetch(reply::Fetch { error: None, session_id: 0, topics, throttle: std::time::Duration::ZERO })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -186,7 +167,7 @@ async fn a_large_fetch_does_not_delay_a_heartbeat() {
     let mut fetching = gateway.call(&reader, fetch());
     script.calls(1).await;
     let batches: Vec<Bytes> = (0..100).map(|number| Bytes::from(vec![number; SIZE / 100])).collect();
-    parking.answer(0, fetched(&batches));
+    parking.answer(0, fetched(None, &batches));
     // The fetch has been taken for its way back; heartbeats go to and fro while it travels.
     parking.dropped(1).await;
     let mut overtaken = 0;
@@ -203,7 +184,7 @@ async fn a_large_fetch_does_not_delay_a_heartbeat() {
         }
     })
     .await;
-    assert_eq!(reply, Ok(fetched(&batches)));
+    assert_eq!(reply, Ok(fetched(None, &batches)));
     assert!(overtaken >= 3, "{overtaken} heartbeats came and went meanwhile");
 }
 
@@ -218,9 +199,9 @@ async fn a_small_reply_overtakes_a_large_one_on_the_same_lane() {
     let [mut large, mut small] = [fetch(), fetch()].map(|op| gateway.call(&client, op));
     script.calls(2).await;
     let batches = vec![Bytes::from(vec![1; 60 << 20])];
-    parking.answer(0, fetched(&batches));
+    parking.answer(0, fetched(None, &batches));
     parking.dropped(1).await;
-    parking.answer(1, fetched(&[]));
+    parking.answer(1, fetched(None, &[]));
     let first = within(async {
         tokio::select! {
             biased;
@@ -229,6 +210,6 @@ async fn a_small_reply_overtakes_a_large_one_on_the_same_lane() {
         }
     })
     .await;
-    assert!(first == Ok(fetched(&[])), "the small one came first");
-    assert!(within(large.reply()).await == Ok(fetched(&batches)));
+    assert!(first == Ok(fetched(None, &[])), "the small one came first");
+    assert!(within(large.reply()).await == Ok(fetched(None, &batches)));
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use coordination::op::{Op, Produce, ProducePartition, ProduceTopic, TopicRef};
-use coordination::reply::{self, Reply};
+use coordination::reply::Reply;
 use proptest::prelude::*;
 use rail::format::{
     self, FromBroker, FromGateway, Head, Inlet, KeptRecords, Order, Outbox, SentRecords, Version, op_codes,
@@ -10,6 +10,7 @@ use rail::format::{
 use rail::{FRAME_MAX, TraceContext};
 
 use crate::golden::{say_to_broker, say_to_gateway};
+use crate::kept_records::fetched;
 use crate::random::random_variant;
 
 proptest! {
@@ -97,24 +98,9 @@ fn produce(size: usize) -> Op {
 #[test]
 fn records_are_neither_copied_on_the_way_out_nor_on_the_way_in() {
     let batch = Bytes::from(vec![7; 50_000]);
-    let partition = reply::FetchPartition {
-        index: 0,
-        error: None,
-        high_watermark: 1,
-        last_stable_offset: 1,
-        log_start_offset: 0,
-        diverging_epoch: None,
-        current_leader_epoch: None,
-        records: vec![batch.clone(), batch.slice(..20_000)],
-    };
-    let topics = vec![reply::FetchTopic {
-        topic: TopicRef::Name("t".to_owned()),
-        id: None,
-        partitions: vec![partition],
-    }];
-    let fetch = reply::Fetch { error: None, session_id: 0, topics, throttle: std::time::Duration::ZERO };
+    let fetch = fetched(None, &[batch.clone(), batch.slice(..20_000)]);
     let mut outbox = Outbox::new(Order::Free);
-    let mut said = Reply::Fetch(fetch.clone());
+    let mut said = fetch.clone();
     let mut sent = SentRecords::new(1 << 20);
     outbox
         .push(|out, records| format::reply(Version::Three, 1, &mut said, &mut sent, out, records))
@@ -133,8 +119,9 @@ fn records_are_neither_copied_on_the_way_out_nor_on_the_way_in() {
     let message = inlet.next_message().expect("a message").expect("all of it");
     let mut kept = KeptRecords::new(1 << 20);
     let read = format::decode_from_broker(Version::Three, &message, &mut kept);
-    let Ok(FromBroker::Reply(1, Reply::Fetch(read))) = read else { panic!("a fetch") };
+    let Ok(FromBroker::Reply(1, read)) = read else { panic!("a reply") };
     assert_eq!(read, fetch);
+    let Reply::Fetch(read) = read else { panic!("a fetch") };
     for records in
         read.topics.iter().flat_map(|topic| &topic.partitions).flat_map(|partition| &partition.records)
     {
