@@ -25,7 +25,7 @@ use crate::fetch_session::{Context, Wanted, begin};
 use crate::leader_epoch::{check_leader_epoch, epoch_end};
 use crate::partition::Partition;
 use crate::read_budget::ReadBudget;
-use crate::share::{Share, Way};
+use crate::share::Share;
 
 /// Handles one fetch request. With an `asker` only what that may read is read; what a session holds is asked for again
 /// each time, since rules change while it goes on.
@@ -58,7 +58,14 @@ pub(crate) fn handle_fetch(
         min_bytes: usize::try_from(op.min_bytes.min(max_bytes)).unwrap_or(0),
         budget: Arc::clone(&inner.read_budget),
     };
-    let ending = Ending { inner: Arc::clone(inner), wanted, context, topics, unknown, throttled };
+    let owed = throttled.as_ref().map_or(Duration::ZERO, |share| share.owes(inner.uptime()));
+    let ending = Ending { inner: Arc::clone(inner), wanted, context, topics, unknown, throttled, owed };
+    if !owed.is_zero()
+        && let Some(found) = fetch.pass(Reach::Nothing)
+    {
+        // As in Kafka, an answer without records tells how long to wait for them.
+        return ending.reply(found).into();
+    }
     let found = fetch.pass(Reach::Memory);
     match found {
         Some(found)
@@ -209,6 +216,8 @@ struct Reading {
 /// How far a look at the log may go.
 #[derive(Clone, Copy)]
 enum Reach<'a> {
+    /// No records at all.
+    Nothing,
     Memory,
     /// Within what slow clients leave.
     Disk(&'a Arc<ReadBudget>),
@@ -305,6 +314,8 @@ impl Read {
             return Some(refusal(index, code));
         };
         let read = match reach {
+            Reach::Nothing if within.contains(&offset) => return Some(self.answer(Vec::new())),
+            Reach::Nothing => return Some(refusal(index, ErrorCode::OffsetOutOfRange)),
             Reach::Memory => log.read_recent(offset, max_bytes, at_least_one)?,
             Reach::Disk(budget) => {
                 let reserved = budget.reserve(max_bytes);
@@ -348,12 +359,23 @@ struct Ending {
     topics: Topics,
     unknown: Vec<(usize, reply::FetchPartition)>,
     throttled: Option<Arc<Share>>,
+    /// How long the organisation had to be quiet when it asked.
+    owed: Duration,
 }
 
 impl Ending {
     fn reply(self, found: Found) -> Reply {
-        let Self { inner, wanted, context, topics: asked, unknown, throttled } = self;
-        let mut answers = found.answers;
+        let Self { inner, wanted, context, topics: asked, unknown, throttled, owed } = self;
+        let Found { mut answers, mut bytes, .. } = found;
+        let taken = throttled.map_or(Ok(Duration::ZERO), |share| share.take_out(inner.uptime(), bytes));
+        let throttle = match taken {
+            Ok(pause) => pause.max(owed),
+            Err(pause) => {
+                answers.iter_mut().for_each(|(_, answer)| answer.records.clear());
+                bytes = 0;
+                pause
+            }
+        };
         // Kafka answers what it could read before what it could not find.
         answers.extend(unknown);
         let session_id = match context {
@@ -367,9 +389,7 @@ impl Ending {
                 id
             }
         };
-        inner.metrics.fetched(found.bytes);
-        let throttle =
-            throttled.map_or(Duration::ZERO, |share| share.take_bytes(inner.uptime(), Way::Out, found.bytes));
+        inner.metrics.fetched(bytes);
         let mut topics: Vec<reply::FetchTopic> = Vec::new();
         let mut last: Option<&Arc<TopicRef>> = None;
         for (at, answer) in answers {

@@ -289,6 +289,7 @@ impl Inner {
             Op::CreateAcls(op) => admin.create_acls(org, op),
             Op::DescribeAcls(op) => admin.describe_acls(org, &op),
             Op::DeleteAcls(op) => admin.delete_acls(org, op),
+            Op::DescribeClientQuotas(op) => security::describe_client_quotas(&op),
             Op::DescribeUserScramCredentials(op) => admin.describe_scram(org, &op),
             Op::AlterUserScramCredentials(op) => admin.alter_scram(org, op),
         }

@@ -22,7 +22,6 @@ use rail::Answer;
 use store::{AppendError, AppendHandle};
 
 use crate::partition::{Original, Partition, Queued, Ticket};
-use crate::share::Way;
 use crate::topics::Topic;
 use crate::{Inner, now_ms};
 
@@ -103,7 +102,7 @@ pub(crate) fn handle_produce(inner: &Arc<Inner>, org: OrgId, op: op::Produce) ->
     inner.metrics.produced(bytes);
     if let Some(share) = throttled {
         // What is refused has come all the same.
-        reply.throttle = share.take_bytes(inner.uptime(), Way::In, asked_bytes);
+        reply.throttle = share.take_in(inner.uptime(), asked_bytes);
     }
     if waiting.is_empty() {
         return Reply::Produce(reply).into();

@@ -1,5 +1,6 @@
-//! What is answered about coordinators, connections and rules without the catalog.
+//! What is answered about coordinators, connections, quotas and rules without the catalog.
 
+use coordination::client_quotas;
 use coordination::error_code::ErrorCode;
 use coordination::op;
 use coordination::reply::{self, Refusal, Reply};
@@ -22,6 +23,10 @@ pub(crate) fn enter(inner: &Inner, carrier: &Carrier) -> Answer {
         Err(Refusal::new(ErrorCode::ClusterAuthorizationFailed, "The organisation does not exist any more."))
     };
     Reply::Enter(entered.err()).into()
+}
+
+pub(crate) fn describe_client_quotas(op: &op::DescribeClientQuotas) -> Answer {
+    Reply::DescribeClientQuotas(client_quotas::describe_client_quotas(op)).into()
 }
 
 pub(crate) fn create_acls_disabled(op: &op::CreateAcls) -> Answer {

@@ -49,7 +49,7 @@ impl Limit {
 
 /// Which way bytes go. As in Kafka, each is counted by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+enum Way {
     In,
     Out,
 }
@@ -133,31 +133,66 @@ impl Share {
         self.limit(Limit::BytesPerSecond) != UNLIMITED
     }
 
-    /// How many bytes one answer may carry, as in Kafka: what is more would not be paid for by the longest pause.
+    /// How many bytes one answer may carry, as in Kafka: what is more would not be paid for.
     pub(crate) fn most_at_once(&self) -> i32 {
-        let most = self.limit(Limit::BytesPerSecond).saturating_mul(throttle::LONGEST_PAUSE.as_secs());
+        let most = self.limit(Limit::BytesPerSecond).saturating_mul(throttle::HIGHEST_PRICE.as_secs());
         i32::try_from(most).unwrap_or(i32::MAX)
     }
 
-    /// Takes bytes at `now`, the broker's time, and says how long whoever took them has to be quiet.
-    pub(crate) fn take_bytes(&self, now: Duration, way: Way, bytes: usize) -> Duration {
+    /// Bytes have come at `now`, the broker's time. Says how long whoever sent them has to be quiet.
+    pub(crate) fn take_in(&self, now: Duration, bytes: usize) -> Duration {
+        match self.take_bytes(now, Way::In, bytes, Duration::MAX) {
+            Ok(pause) | Err(pause) => pause,
+        }
+    }
+
+    /// How long nothing may go out, since what went before is not paid for.
+    pub(crate) fn owes(&self, now: Duration) -> Duration {
+        if !self.is_throttled() {
+            return Duration::ZERO;
+        }
+        let paid_until = self.paid_until[Way::Out as usize].load(Ordering::Relaxed);
+        Duration::from_nanos(paid_until).saturating_sub(now)
+    }
+
+    /// Bytes shall go out at `now`, the broker's time, for whoever asked when nothing was owed. Says how long whoever gets
+    /// them has to be quiet.
+    ///
+    /// # Errors
+    /// When others were so much faster that these could not be paid for either. Nothing may go then, for so long.
+    pub(crate) fn take_out(&self, now: Duration, bytes: usize) -> Result<Duration, Duration> {
+        // One that is faster, every time perhaps, must not leave the slower one with nothing.
+        self.take_bytes(now, Way::Out, bytes, throttle::HIGHEST_PRICE)
+    }
+
+    /// Takes bytes unless more is owed than this.
+    fn take_bytes(
+        &self,
+        now: Duration,
+        way: Way,
+        bytes: usize,
+        owing: Duration,
+    ) -> Result<Duration, Duration> {
         let rate = self.limit(Limit::BytesPerSecond);
         if rate == UNLIMITED || bytes == 0 {
-            return Duration::ZERO;
+            return Ok(Duration::ZERO);
         }
         let mut pause = Duration::ZERO;
         let paid_until = &self.paid_until[way as usize];
         let taken = paid_until.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |paid_until| {
-            let taken = throttle::take(Duration::from_nanos(paid_until), now, bytes, rate);
+            let paid_until = Duration::from_nanos(paid_until);
+            pause = paid_until.saturating_sub(now);
+            if pause > owing {
+                return None;
+            }
+            let taken = throttle::take(paid_until, now, bytes, rate);
             pause = taken.saturating_sub(now);
             Some(u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX))
         });
-        // The closure never declines.
-        let (Ok(_) | Err(_)) = taken;
         if !pause.is_zero() {
             self.tell(now, Limit::BytesPerSecond);
         }
-        pause
+        taken.map(|_| pause).map_err(|_| pause)
     }
 
     /// Logs that a limit was met, now and then. What has no limit has met the broker's, which is another story.
@@ -335,11 +370,16 @@ mod tests {
         let (share, second) = (shares.of(ORG), Duration::from_secs(1));
         assert!(share.is_throttled());
         assert_eq!(share.most_at_once(), 1_000);
-        assert_eq!(share.take_bytes(10 * second, Way::In, 300), 2 * second);
-        assert_eq!(share.take_bytes(10 * second, Way::Out, 200), second, "what is fetched counts for itself");
+        assert_eq!(share.take_in(10 * second, 300), 2 * second);
+        assert_eq!(share.take_in(10 * second, 100), 3 * second, "what has come has come");
+        assert_eq!(share.take_out(10 * second, 200), Ok(second), "what is fetched counts for itself");
+        assert_eq!(share.owes(10 * second), second);
+        assert_eq!(share.owes(11 * second), Duration::ZERO);
+        assert_eq!(share.take_out(10 * second, 950), Ok(10 * second + second / 2), "who asked before that");
+        assert_eq!(share.take_out(10 * second, 1), Err(10 * second + second / 2), "is served, within bounds");
         shares.limit(ORG, &OrgLimits::default());
-        assert!(!share.is_throttled());
+        assert!(!share.is_throttled() && share.owes(10 * second).is_zero());
         assert_eq!(share.most_at_once(), i32::MAX);
-        assert_eq!(share.take_bytes(10 * second, Way::In, 300), Duration::ZERO);
+        assert_eq!(share.take_in(10 * second, 300), Duration::ZERO);
     }
 }

@@ -6,9 +6,13 @@ use std::time::Duration;
 /// look at whole seconds too.
 const BURST: Duration = Duration::from_secs(1);
 
-/// The longest pause, as in Kafka about the window that quotas look at: a client that hears nothing for longer takes
-/// the connection for dead.
-pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// The most that one request costs, as in Kafka about the window that quotas look at: what is more is forgotten, since one
+/// request that is too large must not cost a minute of silence.
+pub(crate) const HIGHEST_PRICE: Duration = Duration::from_secs(10);
+
+/// The longest pause for what many clients took together. Clients that hear nothing for 30 seconds take the connection for
+/// dead.
+const LONGEST_PAUSE: Duration = Duration::from_secs(25);
 
 /// Takes `bytes` at `now`, where all that was taken before is paid for at `paid_until`; says when this is paid for too,
 /// at so many bytes each second. Until then whoever takes them has to be quiet.
@@ -20,8 +24,7 @@ pub(crate) fn take(paid_until: Duration, now: Duration, bytes: usize, bytes_per_
     let price = whole.saturating_add(Duration::from_nanos(u64::try_from(rest).unwrap_or(u64::MAX)));
     // The time before the first second of all is a credit too; durations have no other side of zero, so that is given up.
     let from = paid_until.max(now.saturating_sub(BURST));
-    // What nobody waits for is forgotten: one request that is too large must not cost a minute of silence.
-    from.saturating_add(price).min(now.saturating_add(LONGEST_PAUSE))
+    from.saturating_add(price.min(HIGHEST_PRICE)).min(now.saturating_add(LONGEST_PAUSE))
 }
 
 #[cfg(test)]
@@ -64,7 +67,14 @@ mod tests {
     fn no_pause_is_longer_than_the_longest() {
         for (bytes, rate) in [(usize::MAX, 1), (usize::MAX, 0), (1 << 30, 1_000)] {
             assert_eq!(take(Duration::MAX, SECOND, bytes, rate), SECOND + LONGEST_PAUSE);
-            assert_eq!(take(Duration::ZERO, SECOND, bytes, rate), SECOND + LONGEST_PAUSE);
+            assert_eq!(take(Duration::ZERO, 9 * SECOND, bytes, rate), 8 * SECOND + HIGHEST_PRICE);
         }
+    }
+
+    #[test]
+    fn many_who_take_at_once_wait_for_each_other() {
+        let now = 100 * SECOND;
+        let paid = (0..20).fold(now, |paid, _| take(paid, now, 1_000, 1_000));
+        assert_eq!(paid, now + 20 * SECOND);
     }
 }

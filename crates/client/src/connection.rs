@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use wire::api::api_versions::ApiVersionsRequest;
-use wire::{ApiKey, RequestMessage, decode_response, encode_request};
+use wire::{ApiKey, RequestMessage, decode_response, encode_whole_request};
 
 use crate::cluster::Options;
 use crate::error::{ClientError, accepted};
@@ -173,11 +173,13 @@ impl Connection {
         request: &R,
         version: i16,
     ) -> Result<R::Response, ClientError> {
+        let correlation_id = self.next_correlation_id;
+        let frame = encode_whole_request(request, version, correlation_id, Some(&self.client_id))
+            .map_err(|source| ClientError::TooLong { request: R::API.name(), source })?
+            .into_bytes();
+        self.next_correlation_id = self.next_correlation_id.wrapping_add(1);
         // An answer that comes late would be taken for that to the next request.
         self.in_step = false;
-        let correlation_id = self.next_correlation_id;
-        self.next_correlation_id = self.next_correlation_id.wrapping_add(1);
-        let frame = encode_request(request, version, correlation_id, Some(&self.client_id)).into_bytes();
         let length_max = if self.reached == Reached::Nothing { MAX_GREETING } else { MAX_RESPONSE };
         let answer = match timeout(self.patience, exchange(&mut *self.stream, &frame, length_max)).await {
             Err(_) => {

@@ -10,7 +10,7 @@ use crate::security::Mechanism;
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The address is not `host:port`.
-    #[error("{address} is not an address; expected host:port")]
+    #[error("{} is not an address; expected host:port", if address.is_empty() { "\"\"" } else { address })]
     Address {
         /// What was given.
         address: String,
@@ -22,6 +22,14 @@ pub enum ClientError {
         address: String,
         /// What the system said.
         source: io::Error,
+    },
+    /// A name or another text is too long to be sent. Nothing was asked.
+    #[error("a text in {request} is too long")]
+    TooLong {
+        /// What would have been asked.
+        request: &'static str,
+        /// How long it is, and how long it may be.
+        source: wire::TextTooLong,
     },
     /// The broker did not answer in time. It may still do what was asked.
     #[error("no answer from {address} to {request} within {seconds} s")]
@@ -132,6 +140,7 @@ impl ClientError {
             | Self::WantsTls { .. }
             | Self::Tls { .. } => true,
             Self::Address { .. }
+            | Self::TooLong { .. }
             | Self::Security { .. }
             | Self::Authentication { .. }
             | Self::Unsupported { .. }

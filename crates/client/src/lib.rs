@@ -38,3 +38,4 @@ pub use records::{Fetched, Produced};
 pub use security::{Identity, Mechanism, Password, Sasl, Security, Tls, UnknownMechanism};
 pub use topics::{EARLIEST, LATEST, NewTopic, Partition, Topic};
 pub use users::{ScramChange, ScramUser};
+pub use wire::LONGEST_TEXT;

@@ -55,6 +55,8 @@ pub struct NewTopic {
 
 const UNKNOWN_TOPIC: i16 = ErrorCode::UnknownTopicOrPartition.number();
 
+const INVALID_TOPIC: i16 = ErrorCode::InvalidTopic.number();
+
 /// The timestamp that stands for the first offset of a partition.
 pub const EARLIEST: i64 = -2;
 
@@ -191,6 +193,7 @@ fn told(found: Vec<MetadataResponseTopic>) -> Result<Vec<Topic>, ClientError> {
         let name = topic.name.unwrap_or_default();
         let said = match topic.error_code {
             UNKNOWN_TOPIC => format!("topic {name} does not exist"),
+            INVALID_TOPIC => format!("`{name}` is no name of a topic"),
             _ => format!("topic {name}"),
         };
         accepted(topic.error_code, Some(said))?;

@@ -9,6 +9,7 @@
 
 pub mod access;
 pub mod catalog;
+pub mod client_quotas;
 pub mod error_code;
 pub mod group;
 pub mod handoff;

@@ -19,7 +19,8 @@ pub use group::{
 };
 pub use security::{
     AclFilter, AlterUserScramCredentials, CreateAcls, Credentials, DeleteAcls, DescribeAcls,
-    DescribeUserScramCredentials, FindCoordinator, NewScramCredential, ScramDeletion,
+    DescribeClientQuotas, DescribeUserScramCredentials, FindCoordinator, NewScramCredential, QuotaComponent,
+    ScramDeletion,
 };
 
 /// One request to the broker. The organisation travels on the carrier, not in here.
@@ -94,6 +95,8 @@ pub enum Op {
     DescribeUserScramCredentials(DescribeUserScramCredentials),
     /// Give users passwords, or take them away.
     AlterUserScramCredentials(AlterUserScramCredentials),
+    /// What users, client ids and addresses are limited to.
+    DescribeClientQuotas(DescribeClientQuotas),
 }
 
 /// How a request names a topic.

@@ -20,7 +20,7 @@ pub use group::{
     SyncGroup, Synced,
 };
 pub use security::{
-    AlterUserScramCredentials, CreateAcls, Credentials, DeleteAcls, DescribeAcls,
+    AlterUserScramCredentials, CreateAcls, Credentials, DeleteAcls, DescribeAcls, DescribeClientQuotas,
     DescribeUserScramCredentials, FindCoordinator, Login, ScramUser,
 };
 
@@ -62,6 +62,7 @@ pub enum Reply {
     DeleteAcls(DeleteAcls),
     DescribeUserScramCredentials(DescribeUserScramCredentials),
     AlterUserScramCredentials(AlterUserScramCredentials),
+    DescribeClientQuotas(DescribeClientQuotas),
 }
 
 /// A refusal with a sentence for the person behind the client.

@@ -19,8 +19,10 @@ use e2e::kafka::Kafka;
 use e2e::kohort::{Kohort, Options};
 use e2e::process::{Finished, run_within};
 use rdkafka::config::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::producer::{FutureProducer, FutureRecord};
+use rdkafka::{Offset, TopicPartitionList};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::{code, kohort};
 
@@ -38,7 +40,9 @@ fn on_kafka_the_command_agrees_with_kafkas_own() {
     let Some(jars) = jars::for_tests() else { return };
     // Kafka's wait for more members is not what is tested here.
     let kafka = Kafka::start_with(&[("group.initial.rebalance.delay.ms", "0")]).unwrap();
-    agree(&Pair { jars, bootstrap: kafka.bootstrap() });
+    let pair = Pair { jars, bootstrap: kafka.bootstrap() };
+    agree(&pair);
+    members_of_the_newer_protocol_are_not_claimed_to_be_read(&pair);
 }
 
 /// Proves E2E-26: deleting offsets and removing members.
@@ -49,6 +53,7 @@ fn on_kohort_the_command_agrees_with_kafkas_own_and_explains_rebalances() {
     let pair = Pair { jars, bootstrap: broker.bootstrap() };
     agree(&pair);
     explain(&pair, &broker);
+    what_the_admin_listener_does_not_answer_is_told(&pair, &broker);
 }
 
 /// Our command and Kafka's, on the same broker.
@@ -127,6 +132,9 @@ fn agree(pair: &Pair) {
     fill(&pair.bootstrap);
     commands_on_idle_groups_agree(pair);
     resets_agree(pair);
+    files_name_their_groups(pair);
+    odd_names_mean_no_other_group(pair);
+    a_commit_beyond_the_end_has_the_same_lag_everywhere(pair);
     commands_on_a_live_group_agree(pair);
     what_is_deleted_is_gone(pair);
 }
@@ -245,6 +253,76 @@ fn resets_agree(pair: &Pair) {
     assert_eq!(offsets, ["0", "10", "4", "7"], "in some order: {described:?}");
 }
 
+fn files_name_their_groups(pair: &Pair) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("groups.csv");
+    fs::write(&path, "\u{feff}idle,users,0,3\n\"from a file\", users ,0,1\n").unwrap();
+    let path = path.to_str().unwrap();
+
+    let one = pair.ours(&["reset", "idle", "--from-file", path]);
+    assert_eq!((code(&one), rows(&one.stdout).len()), (Some(0), 1), "{}{}", one.stdout, one.stderr);
+    assert!(one.stderr.contains("left alone: \"from a file\""), "{}", one.stderr);
+
+    let all = pair.ours(&["reset", "--all-groups", "--from-file", path, "--execute"]);
+    assert_eq!(code(&all), Some(0), "{}", all.stderr);
+    assert!(all.stderr.contains("group \"from a file\" does not exist yet"), "{}", all.stderr);
+    for (group, offset) in [("idle", 3), ("from a file", 1)] {
+        let described = pair.json(&["describe", group]);
+        let offsets = described[0]["partitions"].as_array().unwrap().iter();
+        let users = offsets.filter(|it| it["topic"] == "users").map(|it| &it["current_offset"]);
+        assert_eq!(users.collect::<Vec<_>>(), [&Value::from(offset)], "{described}");
+    }
+    pair.told(&["delete", "from a file"]);
+
+    fs::write(path, "idle,users,0,3\nidle,users,0,4\n").unwrap();
+    let twice = pair.ours(&["reset", "idle", "--from-file", path]);
+    assert_eq!((code(&twice), twice.stdout.as_str()), (Some(2), ""));
+    assert!(twice.stderr.contains("line 2: partition 0 of topic users"), "{}", twice.stderr);
+}
+
+fn odd_names_mean_no_other_group(pair: &Pair) {
+    let longest = "g".repeat(32_767);
+    let longer = format!("{longest}g");
+    // Kafka fails to commit for a group with such a name, so only on Kohort there is one to be mistaken for.
+    let made = pair.ours(&["reset", &longest, "--topic", "users", "--to-earliest", "--execute"]);
+    for command in [&["delete", &longer][..], &["describe", &longer], &["remove-member", &longer, "--all"]] {
+        let refused = pair.ours(command);
+        assert_eq!((code(&refused), refused.stdout.as_str()), (Some(2), ""), "{}", refused.stderr);
+        assert!(refused.stderr.contains("has 32768 bytes"), "{}", refused.stderr);
+    }
+    let member = pair.ours(&["remove-member", "idle", "--member", &longer]);
+    assert_eq!(code(&member), Some(2), "{}", member.stderr);
+    if made.success() {
+        pair.told(&["delete", &longest]);
+    }
+
+    let empty = pair.ours(&["describe", ""]);
+    assert!(empty.stderr.contains("group \"\" "), "{}", empty.stderr);
+    let gone = pair.ours(&["delete-offsets", "idle", "--topic", "users:9", "--topic", "unheard-of:0"]);
+    assert_eq!((code(&gone), gone.stdout.as_str()), (Some(4), ""));
+    for words in ["partition 9 of topic users does not exist", "topic unheard-of does not exist"] {
+        assert!(gone.stderr.contains(words), "{}", gone.stderr);
+    }
+    let no_topic = pair.ours(&["reset", "idle", "--topic", "a b", "--to-latest"]);
+    assert!(no_topic.stderr.contains("`a b` is no name of a topic"), "{}", no_topic.stderr);
+}
+
+fn a_commit_beyond_the_end_has_the_same_lag_everywhere(pair: &Pair) {
+    let consumer: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", &pair.bootstrap)
+        .set("group.id", "beyond")
+        .create()
+        .unwrap();
+    let mut offsets = TopicPartitionList::new();
+    offsets.add_partition_offset("users", 0, Offset::Offset(20)).unwrap();
+    consumer.commit(&offsets, CommitMode::Sync).unwrap();
+    let planned = pair.json(&["reset", "beyond", "--all-topics", "--to-current"]);
+    let described = pair.json(&["describe", "beyond"]);
+    assert_eq!(planned[0]["offsets"][0]["new_lag"], -13, "{planned}");
+    assert_eq!(described[0]["partitions"][0]["lag"], -13, "{described}");
+    pair.told(&["delete", "beyond"]);
+}
+
 fn commands_on_a_live_group_agree(pair: &Pair) {
     let members = Members::start(&pair.bootstrap, &["m-0", "m-1"]);
     members.wait_until_settled(pair);
@@ -313,7 +391,7 @@ fn explain(pair: &Pair, broker: &Kohort) {
     let told = events("live", &[]);
     assert!(told.success(), "{}", told.stderr);
     // Whichever of the two came first.
-    let removed = "was removed by client kohort-cli at 127.0.0.1: the test is over";
+    let removed = "removed by client kohort-cli at 127.0.0.1: the test is over";
     for words in ["default/consumer-groups/live", "cgp_", "joined", "instance m-", removed, "→"] {
         assert!(told.stdout.contains(words), "no {words} in:\n{}", told.stdout);
     }
@@ -328,6 +406,52 @@ fn explain(pair: &Pair, broker: &Kohort) {
     let state = pair.json(&state);
     assert_eq!(state[0]["id"], told["id"], "{state}");
     assert_eq!(state[0]["rrl"], "default/consumer-groups/live");
+}
+
+/// What a stopped or absent admin listener does to those who ask it.
+fn what_the_admin_listener_does_not_answer_is_told(pair: &Pair, broker: &Kohort) {
+    let data_dir = broker.data_dir().to_str().unwrap();
+    let url = format!("http://{}/", broker.admin());
+    let asked = ["group", "events", "live", "--admin", &url, "--data-dir", data_dir, "--timeout", "1"];
+    let state = ["describe", "live", "--state", "--data-dir", data_dir, "--admin"];
+    assert_eq!(code(&kohort(&asked)), Some(0));
+    assert_eq!(code(&pair.ours(&[&state[..], &[&url]].concat())), Some(0));
+
+    let absent = pair.ours(&[&state[..], &["127.0.0.1:1"]].concat());
+    assert_eq!((code(&absent), absent.stdout.contains("live")), (Some(3), true), "{}", absent.stdout);
+    assert!(absent.stderr.contains("cannot reach the admin listener"), "{}", absent.stderr);
+
+    let pid = Pid::from_raw(i32::try_from(broker.pid()).unwrap()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    let silent = kohort(&asked);
+    kill_process(pid, Signal::CONT).unwrap();
+    assert_eq!((code(&silent), silent.stdout.as_str()), (Some(3), ""), "{}", silent.stderr);
+    assert!(silent.stderr.contains("no answer from the admin listener"), "{}", silent.stderr);
+}
+
+/// Groups of KIP-848, which Kohort has none of.
+fn members_of_the_newer_protocol_are_not_claimed_to_be_read(pair: &Pair) {
+    let consumer: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", &pair.bootstrap)
+        .set("group.id", "newer")
+        .set("group.protocol", "consumer")
+        .create()
+        .unwrap();
+    consumer.subscribe(&["orders"]).unwrap();
+    let started = Instant::now();
+    while pair.json(&["list", "--type", "consumer", "--state", "stable"])[0]["group"] != "newer" {
+        assert!(started.elapsed() < SETTLE_WITHIN);
+        consumer.poll(Duration::from_millis(50));
+    }
+    let unread = "kohort does not read the members of groups of type consumer yet";
+    for refused in [&["describe", "newer", "--members"][..], &["remove-member", "newer", "--all"]] {
+        let finished = pair.ours(refused);
+        assert_eq!(code(&finished), Some(1), "{}{}", finished.stdout, finished.stderr);
+        assert!(finished.stderr.contains(unread), "{}", finished.stderr);
+    }
+    let state = pair.ours(&["describe", "newer", "--state"]);
+    assert_eq!(code(&state), Some(0), "{}", state.stderr);
+    assert!(state.stdout.contains("Stable") && state.stderr.contains(unread), "{}", state.stderr);
 }
 
 /// Static members of the group `live` that read `orders` until they are stopped.

@@ -34,6 +34,7 @@ use crate::metrics::{ApiSlot, Metrics, Tally, Traffic};
 use crate::options::Options;
 use crate::outcome::{first_error, throttle};
 use crate::output::Output;
+use crate::pauses::Pauses;
 use crate::penalty::Penalties;
 use crate::relay::Relayed;
 use crate::signpost::Signpost;
@@ -49,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     /// How many bytes the requests hold that have started and are not answered.
     pub(crate) in_flight: AtomicUsize,
+    /// Whose producers have to be quiet.
+    pub(crate) pauses: Pauses,
     /// Which addresses have failed to show who they are.
     pub(crate) penalties: Penalties,
     /// Who hashes passwords takes one of these.
@@ -74,6 +77,9 @@ pub(crate) struct Connection {
     /// Sees every request before it starts, as long as there is one.
     guard: Option<Box<Guard>>,
     hold: Option<Hold>,
+    /// Whether the connection has been quiet for a while. The next produce request need not wait for what others have taken
+    /// meanwhile: clients do not wait for ever, and send it again by another connection.
+    has_waited: bool,
     input: Input,
     output: Output,
     owed: VecDeque<Owed>,
@@ -185,6 +191,7 @@ impl Connection {
             is_known_to_broker: false,
             guard: Some(Box::new(guard)),
             hold: None,
+            has_waited: false,
             input: Input::new(max_frame),
             output: Output::default(),
             owed: VecDeque::new(),
@@ -327,6 +334,14 @@ impl Connection {
                     Passage::Shut => return,
                 }
             }
+            if self.input.front_api() == Some(PRODUCE)
+                && matches!(self.intake, Intake::Open)
+                && !std::mem::take(&mut self.has_waited)
+                && let Some(until) = self.shared.pauses.until(self.carrier.org())
+            {
+                self.shared.metrics.throttled.inc();
+                return self.wait_until(until);
+            }
             let Some(request) = self.take_request(length) else { return };
             self.start(request, length);
         }
@@ -425,7 +440,7 @@ impl Connection {
     fn send(&mut self, head: &Head, reply: Reply, is_error: bool) {
         let throttle = throttle(&reply);
         if !throttle.is_zero() {
-            self.mute(throttle);
+            self.mute(throttle, head.api);
         }
         if head.expects_reply() {
             let addresses = self.signpost.addresses(head.api, &*self.shared.rail);
@@ -438,19 +453,30 @@ impl Connection {
 
     /// Starts and reads nothing more for a while. As in Kafka the answer says how long, but not every client waits.
     #[cold]
-    fn mute(&mut self, throttle: Duration) {
-        if matches!(self.intake, Intake::Finishing { why: Ending::Drained, .. }) {
-            // A few requests are left and no more come. They must not hold up everyone who waits for the drain.
+    fn mute(&mut self, throttle: Duration, api: ApiKey) {
+        let until = after(Instant::now(), throttle);
+        if api == ApiKey::Produce {
+            self.shared.pauses.begin(self.carrier.org(), until);
+        }
+        if self.is_draining() {
             return;
         }
-        let until = after(Instant::now(), throttle);
-        let until = match self.hold {
+        self.shared.metrics.throttled.inc();
+        self.wait_until(match self.hold {
             Some(Hold::Muted(longer)) => longer.max(until),
             Some(Hold::Step(_)) | None => until,
-        };
+        });
+    }
+
+    fn wait_until(&mut self, until: Instant) {
+        self.has_waited = true;
         self.hold = Some(Hold::Muted(until));
-        self.shared.metrics.throttled.inc();
         self.ring_by(until);
+    }
+
+    /// Whether a few requests are left and no more come. They must not hold up everyone who waits for the drain.
+    fn is_draining(&self) -> bool {
+        matches!(self.intake, Intake::Finishing { why: Ending::Drained, .. })
     }
 
     fn wants_input(&self) -> bool {

@@ -24,6 +24,7 @@ use crate::entrance::Entrance;
 use crate::limits::{ACCEPT_PAUSE, HASHING};
 use crate::metrics::Metrics;
 use crate::options::{ListenerConfig, Options};
+use crate::pauses::Pauses;
 use crate::penalty::Penalties;
 use crate::workers::Workers;
 
@@ -101,6 +102,7 @@ impl Gateway {
             options: self.options,
             metrics: self.metrics,
             in_flight: AtomicUsize::new(0),
+            pauses: Pauses::default(),
             penalties: Penalties::default(),
             hashing: Arc::new(Semaphore::new(HASHING)),
         });

@@ -27,6 +27,7 @@ mod metrics;
 mod options;
 mod outcome;
 mod output;
+mod pauses;
 mod penalty;
 mod relay;
 mod scheduling;

@@ -78,6 +78,7 @@ pub(crate) fn first_error(reply: &Reply) -> Option<ErrorCode> {
         Reply::CreateAcls(reply) => reply.results.iter().find_map(|refusal| code(refusal.as_ref())),
         Reply::DescribeAcls(reply) => code(reply.result.as_ref().err()),
         Reply::DeleteAcls(reply) => reply.results.iter().find_map(|result| code(result.as_ref().err())),
+        Reply::DescribeClientQuotas(reply) => code(reply.error.as_ref()),
         Reply::DescribeUserScramCredentials(reply) => match &reply.result {
             Ok(users) => users.iter().find_map(|user| code(user.result.as_ref().err())),
             Err(refusal) => Some(refusal.code),

@@ -1,6 +1,9 @@
 //! Asking a running broker's admin listener.
 
+use std::time::Duration;
+
 use serde_json::Value;
+use tokio::time::timeout;
 
 use crate::cli::AdminArgs;
 use crate::failure::{Failure, Kind};
@@ -48,10 +51,20 @@ async fn ask_as(
         );
         Failure::new(Kind::Failed, message)
     })?;
-    let answer = request(&args.admin, method, path, Some(&token), body).await.map_err(|error| {
-        let message = format!("cannot reach the admin listener at {}: {error}; see --admin", args.admin);
-        Failure::new(Kind::Unreachable, message)
-    })?;
+    let asked = request(&args.admin, method, path, Some(&token), body);
+    let answer = timeout(Duration::from_secs(args.timeout), asked)
+        .await
+        .map_err(|_| {
+            let message = format!(
+                "{wish}: no answer from the admin listener at {} within {} s; see --admin and --timeout",
+                args.admin, args.timeout
+            );
+            Failure::new(Kind::Unreachable, message)
+        })?
+        .map_err(|error| {
+            let message = format!("cannot reach the admin listener at {}: {error}; see --admin", args.admin);
+            Failure::new(Kind::Unreachable, message)
+        })?;
     match answer.status {
         200 => Ok(answer.body),
         400 => Err(Failure::new(Kind::Usage, format!("{wish}: {}", words(&answer))).into()),
@@ -80,7 +93,35 @@ pub(crate) fn query_value(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use tokio::net::TcpListener;
+
     use super::*;
+    use crate::failure::kind;
+
+    /// The system takes the connection for a process that stands still.
+    #[tokio::test]
+    async fn whoever_does_not_answer_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let token_file = directory.path().join("token");
+        fs::write(&token_file, "long enough for a token").unwrap();
+        let args = AdminArgs {
+            admin: listener.local_addr().unwrap().to_string(),
+            data_dir: directory.path().to_owned(),
+            token_file: Some(token_file),
+            timeout: 1,
+        };
+        let failure = ask(&args, "GET", "/v1/orgs", "", "list organisations").await.unwrap_err();
+        assert_eq!(kind(&failure), Kind::Unreachable);
+        let words = failure.to_string();
+        assert!(
+            words.starts_with("list organisations: no answer from the admin listener at 127."),
+            "{words}"
+        );
+        assert!(words.contains("within 1 s"), "{words}");
+    }
 
     #[test]
     fn names_of_any_kind_fit_into_a_query() {

@@ -1,6 +1,5 @@
 //! `kohort broker`: the broker without Kafka listeners, and who may reach it.
 
-use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -16,6 +15,7 @@ use crate::cli::OutputArgs;
 use crate::cli::broker::{BrokerArgs, BrokerCommand, BrokerRunArgs};
 use crate::cli::org::AskArgs;
 use crate::configuration;
+use crate::data_dir;
 use crate::failure::{Failure, Kind};
 use crate::output::{Table, show};
 use crate::rail_door;
@@ -55,8 +55,7 @@ impl Id {
 
 fn id(data_dir: &Path, output: OutputArgs) -> anyhow::Result<()> {
     // Whoever sets up gateways may ask before the broker's first start.
-    fs::create_dir_all(data_dir)
-        .with_context(|| format!("make the data directory {}", data_dir.display()))?;
+    data_dir::make(data_dir).with_context(|| format!("make the data directory {}", data_dir.display()))?;
     Ok(Id::of(&rail_door::key(data_dir)?).show(output)?)
 }
 

@@ -278,7 +278,7 @@ pub(crate) struct ClientArgs {
     #[arg(long, value_name = "FILE", env = "KOHORT_COMMAND_CONFIG")]
     pub(crate) command_config: Option<PathBuf>,
 
-    /// Give up after this many seconds
+    /// Give up a request that is not answered within this many seconds; it holds for each request
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) timeout: u64,
 
@@ -366,7 +366,10 @@ The copy is consistent: it holds all that was acknowledged when it was taken. Th
 made by the broker, on its machine, and must not exist yet.";
 
 /// The flags of `kohort snapshot`.
+///
+/// The answer comes when the copy is made, which takes as long as it takes.
 #[derive(Debug, Args)]
+#[command(mut_arg("timeout", |timeout| timeout.default_value("86400")))]
 pub(crate) struct SnapshotArgs {
     /// The new directory
     #[arg(value_name = "DIR")]
@@ -385,7 +388,7 @@ pub(crate) struct SnapshotArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AdminArgs {
     /// The running broker's admin listener
-    #[arg(long, env = "KOHORT_ADMIN", default_value = "127.0.0.1:9644", value_name = "ADDR:PORT")]
+    #[arg(long, env = "KOHORT_ADMIN", default_value = "127.0.0.1:9644", value_name = "ADDR:PORT", value_parser = admin_address)]
     pub(crate) admin: String,
 
     /// The running broker's data directory, where its token is
@@ -395,6 +398,19 @@ pub(crate) struct AdminArgs {
     /// Read the token from this file instead
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+
+    /// Give up a request that is not answered within this many seconds; it holds for each request
+    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) timeout: u64,
+}
+
+/// The address of an admin listener, also out of a URL as the broker prints it.
+pub(crate) fn admin_address(text: &str) -> Result<String, String> {
+    let address = text.strip_prefix("http://").map_or(text, |rest| rest.split('/').next().unwrap_or(rest));
+    if address.is_empty() {
+        return Err("expected ADDR:PORT".to_owned());
+    }
+    Ok(address.to_owned())
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {
@@ -423,6 +439,34 @@ mod tests {
         assert_eq!(alone.serve.settings.listen, ["127.0.0.1:0"]);
         let named = Cli::try_parse_from(["kohort", "serve", "--listen", "127.0.0.1:0"]).unwrap();
         assert!(matches!(named.command, Some(Command::Serve(_))));
+    }
+
+    #[test]
+    fn an_admin_listener_may_be_named_by_the_url_that_the_broker_prints() {
+        for text in [
+            "127.0.0.1:9644",
+            "http://127.0.0.1:9644",
+            "http://127.0.0.1:9644/",
+            "http://127.0.0.1:9644/v1/orgs",
+        ] {
+            assert_eq!(admin_address(text).as_deref(), Ok("127.0.0.1:9644"), "{text}");
+        }
+        for wrong in ["", "http://", "http:///v1"] {
+            assert!(admin_address(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_snapshot_has_more_time_than_other_requests_to_the_admin_listener() {
+        let timeout = |words: &[&str]| match Cli::try_parse_from(words).unwrap().command {
+            Some(Command::Snapshot(args)) => args.admin.timeout,
+            Some(Command::Group(GroupCommand::Events(args))) => args.admin.timeout,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(timeout(&["kohort", "group", "events", "billing"]), 15);
+        assert_eq!(timeout(&["kohort", "group", "events", "billing", "--timeout", "3"]), 3);
+        assert_eq!(timeout(&["kohort", "snapshot", "/backup"]), 86_400);
+        assert_eq!(timeout(&["kohort", "snapshot", "/backup", "--timeout", "3"]), 3);
     }
 
     #[test]

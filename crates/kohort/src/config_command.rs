@@ -1,5 +1,7 @@
 //! `kohort config`: the settings that would be used, and all there are.
 
+use std::collections::BTreeSet;
+
 use coordination::settings::{BROKER_PROPERTIES, LISTENER_PREFIX, Property, Settings, TOPIC_PROPERTIES};
 use serde::Serialize;
 
@@ -34,8 +36,16 @@ fn check(args: &SettingsArgs, format: Format) -> anyhow::Result<()> {
     if !problems.is_empty() {
         return Err(Failure::new(Kind::Usage, Problems(problems).to_string()).into());
     }
+    warn(&listeners::warnings(&configuration.settings));
     show(format, &changed(&configuration.settings), |changed| render_changed(changed))?;
     Ok(())
+}
+
+#[expect(clippy::print_stderr, reason = "warnings of a command go to standard error")]
+fn warn(warnings: &BTreeSet<String>) {
+    for warning in warnings {
+        eprintln!("kohort: warning: {warning}");
+    }
 }
 
 fn changed(settings: &Settings) -> Vec<Changed> {

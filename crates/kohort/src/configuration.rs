@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
 use coordination::settings::{
@@ -51,6 +52,7 @@ pub(crate) fn load(
     let (configuration, mut problems) = gather(args, environment);
     check(&configuration.settings, &mut problems);
     problems.extend(configuration.settings.listener_problems());
+    problems.extend(clashes(&configuration.settings.listeners()));
     if problems.is_empty() { Ok(configuration) } else { Err(Problems(problems)) }
 }
 
@@ -80,6 +82,7 @@ fn gather(
     let mut file = args.config.clone();
     let mut unknown = Vec::new();
     let mut not_text = Vec::new();
+    let mut not_asked = Vec::new();
     for (variable, value) in environment {
         // Other programs' variables may be anything.
         let Ok(variable) = variable.into_string() else { continue };
@@ -95,7 +98,9 @@ fn gather(
             Some(Meaning::File) if file.is_none() => file = Some(PathBuf::from(value)),
             Some(Meaning::Log) => configuration.log.level = Some(value),
             Some(Meaning::LogFormat) => configuration.log.format = Some(value),
-            Some(Meaning::File | Meaning::OfAnotherCommand) => {}
+            // Nobody can be asked there, and who means "do not listen" should not find a listener.
+            Some(Meaning::Asked) if value.trim() == "none" => not_asked.push(variable),
+            Some(Meaning::File | Meaning::Asked | Meaning::OfAnotherCommand) => {}
             None if set_by_kubernetes(name, &value) || is_of_the_assigner(name) => {}
             None => match listener_property(name) {
                 Some(property) => {
@@ -129,6 +134,9 @@ fn gather(
     }
 
     problems.extend(not_text.iter().map(|place| format!("{place}: the value is not UTF-8")));
+    problems.extend(not_asked.iter().map(|variable| {
+        format!("{variable}: it says where commands ask; where to listen, or none, is {PREFIX}ADMIN_ADDRESS")
+    }));
     problems.extend(unknown.iter().map(|variable| unknown_variable(variable, names.keys())));
     if let Some(file) = file {
         read_file(&file, &mut configuration.settings, &mut problems);
@@ -146,6 +154,8 @@ enum Meaning {
     File,
     Log,
     LogFormat,
+    /// Where commands ask the admin listener, which is not where to listen: the two share an environment.
+    Asked,
     OfAnotherCommand,
 }
 
@@ -158,7 +168,7 @@ fn environment_names() -> BTreeMap<String, Meaning> {
         ("LISTEN", Meaning::Property("listeners")),
         ("ADVERTISE", Meaning::Property("advertised.listeners")),
         ("DATA_DIR", Meaning::Property("log.dirs")),
-        ("ADMIN", Meaning::Property("kohort.admin.address")),
+        ("ADMIN", Meaning::Asked),
         ("CONFIG", Meaning::File),
         ("LOG", Meaning::Log),
         ("LOG_FORMAT", Meaning::LogFormat),
@@ -173,7 +183,11 @@ fn environment_names() -> BTreeMap<String, Meaning> {
 
 /// `num.partitions` is NUM_PARTITIONS; a leading `kohort.` would only repeat the prefix.
 fn variable_name(property: &str) -> String {
-    property.strip_prefix("kohort.").unwrap_or(property).replace('.', "_").to_uppercase()
+    spelt_out(property.strip_prefix("kohort.").unwrap_or(property))
+}
+
+fn spelt_out(property: &str) -> String {
+    property.replace('.', "_").to_uppercase()
 }
 
 /// The property of one listener that a variable stands for: LISTENER_NAME_OUTSIDE_SSL_KEYSTORE_LOCATION is
@@ -182,9 +196,13 @@ fn variable_name(property: &str) -> String {
 fn listener_property(variable: &str) -> Option<String> {
     let place = variable.strip_prefix("LISTENER_NAME_")?;
     let own = BROKER_PROPERTIES.iter().map(|property| property.name).filter(|name| is_per_listener(name));
-    let fitting = own.filter_map(|property| {
-        let listener = place.strip_suffix(&variable_name(property))?.strip_suffix('_')?;
-        (!listener.is_empty()).then_some((listener, property))
+    let fitting = own.flat_map(|property| {
+        // In the middle of a name `KOHORT_` repeats nothing, so it may be there and need not.
+        let ends = [variable_name(property), spelt_out(property)];
+        ends.into_iter().filter_map(move |end| {
+            let listener = place.strip_suffix(&end)?.strip_suffix('_')?;
+            (!listener.is_empty()).then_some((listener, property))
+        })
     });
     // The longest end is meant: `kohort.ssl.key.location` ends with what could be another property.
     let (listener, property) = fitting.min_by_key(|(listener, _)| listener.len())?;
@@ -317,6 +335,40 @@ fn check(settings: &Settings, problems: &mut Vec<String>) {
     }
 }
 
+/// Listeners that cannot both have what they ask for. The system would only say that the port is taken, as if by another
+/// program.
+fn clashes(listeners: &[Listener]) -> Vec<String> {
+    let mut clashes = Vec::new();
+    for (at, one) in listeners.iter().enumerate() {
+        for other in listeners[..at].iter().filter(|other| other.port == one.port && one.port != 0) {
+            if is_one_host(&other.host, &one.host) {
+                clashes.push(format!("listeners: {other} and {one} would take the same address and port"));
+            }
+        }
+    }
+    clashes
+}
+
+/// Whether two hosts of listeners stand for the same address, or one for all addresses of the other's kind.
+fn is_one_host(one: &str, other: &str) -> bool {
+    let meets = |one: &IpAddr, other: &IpAddr| {
+        one.is_ipv4() == other.is_ipv4() && (one == other || one.is_unspecified() || other.is_unspecified())
+    };
+    let (here, there) = (addresses(one), addresses(other));
+    one.eq_ignore_ascii_case(other) || here.iter().any(|one| there.iter().any(|other| meets(one, other)))
+}
+
+/// What a host stands for, as far as nobody has to be asked.
+fn addresses(host: &str) -> Vec<IpAddr> {
+    match host {
+        // `:9092` leaves IPv4 to a listener that asks for it.
+        "" => vec![Ipv6Addr::UNSPECIFIED.into()],
+        // Whether it has an address of the other kind too differs from machine to machine.
+        "localhost" => vec![Ipv4Addr::LOCALHOST.into()],
+        host => host.parse().into_iter().collect(),
+    }
+}
+
 /// Whether a URL leads to a host by HTTP in the clear.
 fn is_plain_url(text: &str) -> bool {
     let host = text.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
@@ -381,7 +433,7 @@ mod tests {
         let environment = variables(&[
             ("KOHORT_LISTEN", "127.0.0.1:0"),
             ("KOHORT_DATA_DIR", "elsewhere"),
-            ("KOHORT_ADMIN", "none"),
+            ("KOHORT_ADMIN_ADDRESS", "none"),
             ("KOHORT_FLUSH", "os"),
             ("KOHORT_LOG", "debug"),
         ]);
@@ -391,6 +443,50 @@ mod tests {
         assert_eq!((settings.data_dir().as_str(), settings.admin_address()), ("elsewhere", None));
         assert_eq!(settings.value("kohort.flush").as_deref(), Some("os"));
         assert_eq!(configuration.log.level.as_deref(), Some("debug"));
+    }
+
+    #[test]
+    fn where_commands_ask_is_not_where_to_listen() {
+        let load = |value| load(&SettingsArgs::default(), variables(&[("KOHORT_ADMIN", value)]));
+        let settings = load("127.0.0.1:19644").unwrap().settings;
+        assert_eq!(settings.origin("kohort.admin.address"), None);
+        assert_eq!(settings.admin_address(), Settings::default().admin_address());
+        let refused = load("none").unwrap_err().to_string();
+        assert!(refused.contains("is KOHORT_ADMIN_ADDRESS"), "{refused}");
+    }
+
+    #[test]
+    fn two_listeners_need_two_addresses() {
+        let load = |listen: &str| {
+            let map = "PLAINTEXT:PLAINTEXT,A:PLAINTEXT,B:PLAINTEXT";
+            let mut args = flags(&[("listener.security.protocol.map", map)]);
+            args.listen = vec![listen.to_owned()];
+            load(&args, []).map(|_| ()).map_err(|problems| problems.to_string())
+        };
+        for fine in [
+            "A://127.0.0.1:0,B://127.0.0.1:0",
+            "A://127.0.0.1:9092,B://127.0.0.1:9093",
+            "A://127.0.0.1:9092,B://[::1]:9092",
+            "A://0.0.0.0:9092,B://[::]:9092",
+            "A://127.0.0.1:9092,B://:9092",
+            "A://localhost:9092,B://[::1]:9092",
+            "A://one.example:9092,B://two.example:9092",
+        ] {
+            assert_eq!(load(fine), Ok(()), "{fine}");
+        }
+        let both = load("A://127.0.0.1:9092,B://127.0.0.1:9092").unwrap_err();
+        let expected =
+            "listeners: A://127.0.0.1:9092 and B://127.0.0.1:9092 would take the same address and port";
+        assert_eq!(both, expected);
+        for clash in [
+            "127.0.0.1:9092,127.0.0.1:9092",
+            "A://0.0.0.0:9092,B://127.0.0.1:9092",
+            "A://[::1]:9092,B://:9092",
+            "A://localhost:9092,B://127.0.0.1:9092",
+            "A://one.example:9092,B://One.Example:9092",
+        ] {
+            assert!(load(clash).is_err(), "{clash}");
+        }
     }
 
     #[test]
@@ -405,6 +501,12 @@ mod tests {
         let own = settings.of_listener("OUT_SIDE");
         assert_eq!((own.ssl_keystore_location(), own.org()), (Some("out.pem".into()), Some("acme".into())));
         assert_eq!(settings.org(), None);
+        let spelt_out = variables(&[
+            ("KOHORT_LISTEN", "127.0.0.1:0"),
+            ("KOHORT_LISTENER_NAME_PLAINTEXT_KOHORT_ORG", "acme"),
+        ]);
+        let settings = load(&SettingsArgs::default(), spelt_out).unwrap().settings;
+        assert_eq!(settings.of_listener("PLAINTEXT").org(), Some("acme".into()));
         let of_nothing = variables(&[("KOHORT_LISTENER_NAME_OUT_NUM_PARTITIONS", "1")]);
         assert!(load(&SettingsArgs::default(), of_nothing).is_err());
     }

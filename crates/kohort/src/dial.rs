@@ -50,7 +50,13 @@ pub(crate) fn kind(error: &ClientError) -> Kind {
             | ErrorCode::UnknownMemberId,
         ) => Kind::Absent,
         _ if error.is_unreachable() => Kind::Unreachable,
-        _ if matches!(error, ClientError::Address { .. } | ClientError::Security { .. }) => Kind::Usage,
+        _ if matches!(
+            error,
+            ClientError::Address { .. } | ClientError::Security { .. } | ClientError::TooLong { .. }
+        ) =>
+        {
+            Kind::Usage
+        }
         _ => Kind::Failed,
     }
 }

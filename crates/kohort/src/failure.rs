@@ -40,9 +40,11 @@ impl std::error::Error for Failure {}
 
 /// The exit code of an error: that of the first [`Failure`] in its chain.
 pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
-    let kind = error
-        .chain()
-        .find_map(|cause| cause.downcast_ref::<Failure>())
-        .map_or(Kind::Failed, |failure| failure.kind);
-    ExitCode::from(kind as u8)
+    ExitCode::from(kind(error) as u8)
+}
+
+/// The kind of an error, which its exit code follows from.
+pub(crate) fn kind(error: &anyhow::Error) -> Kind {
+    let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
+    failure.map_or(Kind::Failed, |failure| failure.kind)
 }

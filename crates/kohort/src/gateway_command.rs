@@ -12,7 +12,7 @@ use std::time::Instant;
 use anyhow::Context;
 use coordination::settings::{Layer, Settings};
 use gateway::Gateway;
-use rail::{BrokerAddress, Hello, Key, KeyError, Rail, RemoteRail};
+use rail::{BindError, BrokerAddress, Endpoint, Hello, Key, KeyError, Rail, RemoteRail};
 use tokio::net::TcpListener;
 use tracing::{info, warn};
 
@@ -74,8 +74,13 @@ fn find_key(args: &KeyArgs) -> anyhow::Result<Key> {
     }
 }
 
+/// What is wrong with the file that --key-file names.
 fn wrong(error: &KeyError) -> Failure {
-    Failure::new(Kind::Usage, error.to_string())
+    let message = match error {
+        KeyError::Directory { .. } => format!("{error}; --key-file names the file that holds the key"),
+        error => error.to_string(),
+    };
+    Failure::new(Kind::Usage, message)
 }
 
 const KEY_VARIABLE: &str = "KOHORT_GATEWAY_KEY";
@@ -169,6 +174,17 @@ fn broker_address(text: Option<&str>) -> anyhow::Result<BrokerAddress> {
         .map_err(|error: rail::BrokerAddressError| Failure::new(Kind::Usage, format!("--broker: {error}")))?)
 }
 
+/// A socket that the broker can be dialled from.
+async fn socket_to_dial(key: &Key, broker: &BrokerAddress) -> Result<Endpoint, Failure> {
+    rail::bind_to_dial(key, broker).await.map_err(|error| {
+        let message = match error {
+            BindError::Host { .. } => format!("--broker: {error}"),
+            BindError::Address { .. } => format!("no socket to dial the broker {broker} from: {error}"),
+        };
+        Failure::new(Kind::Failed, message)
+    })
+}
+
 async fn serve_clients(
     settings: Settings,
     broker: BrokerAddress,
@@ -180,9 +196,7 @@ async fn serve_clients(
     let mut signals = Signals::new().context("listen for signals")?;
     let gateway = listeners::bind(&settings).await?;
     let admin = bind_admin(&settings).await?;
-    let endpoint = rail::bind_to_dial(&key, &broker).await.map_err(|error| {
-        Failure::new(Kind::Failed, format!("no socket to dial the broker {broker} from: {error}"))
-    })?;
+    let endpoint = socket_to_dial(&key, &broker).await?;
     let hello = Hello {
         listeners: rail_door::advertised(&settings),
         software: concat!("kohort/", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -275,6 +289,7 @@ fn announce(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::{Format, OutputArgs};
 
     #[test]
     fn a_gateway_needs_to_know_its_broker_and_its_key() {
@@ -282,6 +297,27 @@ mod tests {
         assert!(missing.contains("needs --broker"), "{missing}");
         let wrong = broker_address(Some("10.0.0.1:9643")).unwrap_err().to_string();
         assert!(wrong.starts_with("--broker: "), "{wrong}");
+    }
+
+    #[tokio::test]
+    async fn a_name_without_an_address_is_told_with_the_reason() {
+        let broker = |address: &str| BrokerAddress { id: Key::generate().id(), address: address.to_owned() };
+        let key = Key::generate();
+        socket_to_dial(&key, &broker("127.0.0.1:1")).await.unwrap().close().await;
+        let said = socket_to_dial(&key, &broker("nohost.invalid:1")).await.unwrap_err().to_string();
+        assert!(said.starts_with("--broker: the name nohost.invalid has no address ("), "{said}");
+    }
+
+    #[test]
+    fn a_directory_is_no_key_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = KeyArgs { key_file: Some(dir.path().to_owned()) };
+        let said = find_key(&key).unwrap_err().to_string();
+        assert!(said.contains("is a directory") && !said.contains("chmod"), "{said}");
+        let output = OutputArgs { output: Format::Table };
+        let id = GatewayCommand::Id { key, output };
+        let asked = run(&GatewayArgs { command: Some(id), run: GatewayRunArgs::default() });
+        assert_eq!(asked.unwrap_err().to_string(), said);
     }
 
     #[test]

@@ -14,15 +14,16 @@ mod reset;
 mod reset_plan;
 mod wishes;
 
-use client::{Client, ClientError};
+use client::{Client, ClientError, LONGEST_TEXT};
 
 use crate::cli::group::{GroupCommand, GroupsArgs};
 use crate::dial::{describe as words, failure, kind};
 use crate::failure::{Failure, Kind};
-use crate::output::{count, plain};
+use crate::output::{count, name, plain};
 
 /// Runs `kohort group …`.
 pub(crate) async fn run(command: GroupCommand) -> anyhow::Result<()> {
+    refuse_long(&command)?;
     match command {
         GroupCommand::List { state, r#type, client } => {
             list::run(&state.unwrap_or_default(), &r#type.unwrap_or_default(), &client).await
@@ -39,6 +40,30 @@ pub(crate) async fn run(command: GroupCommand) -> anyhow::Result<()> {
         GroupCommand::RemoveMember { group, member, instance_id, all, reason, client } => {
             let whom = if all { None } else { Some(remove_member::named(member, instance_id)) };
             remove_member::run(&group, whom, &reason, &client).await
+        }
+    }
+}
+
+/// Refuses names of groups that no broker could be asked about, before anything is done about others.
+fn refuse_long(command: &GroupCommand) -> Result<(), Failure> {
+    let names = match command {
+        GroupCommand::List { .. } => &[],
+        GroupCommand::Describe(args) => &args.groups.groups[..],
+        GroupCommand::Delete { groups, .. } => &groups.groups[..],
+        GroupCommand::Reset(args) => &args.groups.groups[..],
+        GroupCommand::Events(args) => std::slice::from_ref(&args.group),
+        GroupCommand::DeleteOffsets { group, .. } | GroupCommand::RemoveMember { group, .. } => {
+            std::slice::from_ref(group)
+        }
+    };
+    match names.iter().find(|name| name.len() > LONGEST_TEXT) {
+        None => Ok(()),
+        Some(long) => {
+            let (group, length) = (name(long), long.len());
+            let message = format!(
+                "the name of group {group} has {length} bytes; Kafka's protocol has room for {LONGEST_TEXT}"
+            );
+            Err(Failure::new(Kind::Usage, message))
         }
     }
 }
@@ -98,12 +123,30 @@ fn is_in_vain(client: &Client, error: &ClientError) -> bool {
 
 /// What is said about a group that is not there.
 fn no_such_group(group: &str) -> String {
-    format!("group {} does not exist; `kohort group list` shows those that do", plain(group))
+    format!("group {} does not exist; `kohort group list` shows those that do", name(group))
+}
+
+/// What is said about the members of a group of a type whose members are not read.
+fn unread_members(group: &str, kind: &str) -> String {
+    let (group, kind) = (name(group), plain(&kind.to_lowercase()));
+    format!(
+        "group {group}: kohort does not read the members of groups of type {kind} yet; use Kafka's \
+         kafka-consumer-groups"
+    )
+}
+
+/// A name in a cell of a table, where nothing would not be seen.
+fn cell(name: &str) -> String {
+    if name.is_empty() { "\"\"".to_owned() } else { name.to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::failure::kind as failure_kind;
 
     #[test]
     fn names_in_problems_leave_the_terminal_alone_and_each_has_a_line() {
@@ -115,6 +158,32 @@ mod tests {
             failure.to_string(),
             "some groups of d\\r cannot be deleted:\n  group a\\u{1b}[2J has members\n  group b\\nc has members"
         );
-        assert_eq!(no_such_group("a\u{7}").split(';').next(), Some("group a\\u{7} does not exist"));
+        assert_eq!(no_such_group("a\u{7}").split(';').next(), Some("group \"a\\u{7}\" does not exist"));
+        assert_eq!(no_such_group("").split(';').next(), Some("group \"\" does not exist"));
+    }
+
+    #[test]
+    fn a_name_that_kafka_has_no_room_for_is_refused_by_every_command() {
+        let long = "g".repeat(LONGEST_TEXT + 1);
+        let longest = "g".repeat(LONGEST_TEXT);
+        for words in [
+            &["describe", "a", &long][..],
+            &["delete", "a", &long],
+            &["reset", &long, "--all-topics", "--to-latest"],
+            &["events", &long],
+            &["delete-offsets", &long, "--topic", "orders"],
+            &["remove-member", &long, "--all"],
+        ] {
+            let parse = |words: &[&str]| match Cli::try_parse_from([&["kohort", "group"], words].concat()) {
+                Ok(Cli { command: Some(Command::Group(command)), .. }) => command,
+                other => panic!("{other:?}"),
+            };
+            let refusal = refuse_long(&parse(words)).unwrap_err();
+            assert!(refusal.to_string().ends_with("… has 32768 bytes; Kafka's protocol has room for 32767"));
+            assert_eq!(failure_kind(&refusal.into()), Kind::Usage);
+            let shorter: Vec<&str> =
+                words.iter().map(|word| if *word == long { longest.as_str() } else { word }).collect();
+            refuse_long(&parse(&shorter)).unwrap();
+        }
     }
 }

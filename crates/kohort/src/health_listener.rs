@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{any, get};
+use axum::{Json, Router};
+use serde_json::json;
 use tokio::net::TcpListener;
 
 /// What a process tells about itself.
@@ -34,8 +35,15 @@ fn router(health: Arc<dyn Health>) -> Router {
         .fallback(async || {
             (StatusCode::NOT_FOUND, "there is nothing here; see /livez, /readyz and /metrics\n")
         })
+        // Whoever asks a broker's questions has the wrong address, and is told so in the form that a broker answers in.
+        .route(
+            "/v1/{*question}",
+            any(async || (StatusCode::MISDIRECTED_REQUEST, Json(json!({ "error": NO_BROKER })))),
+        )
         .with_state(health)
 }
+
+const NO_BROKER: &str = "this is not a broker's admin listener; name the broker's with --admin";
 
 async fn readyz(State(health): State<Arc<dyn Health>>) -> Response {
     match health.objection() {

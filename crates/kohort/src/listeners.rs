@@ -1,19 +1,24 @@
 //! From the listeners in the settings to sockets.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use coordination::settings::{Listener, Settings};
 use gateway::{Gateway, ListenerConfig, Options, Security};
 use tokio::net::lookup_host;
-use tracing::debug;
+use tracing::{debug, warn};
 
+use crate::certificate;
 use crate::failure::{Failure, Kind};
 use crate::listener_security::security;
 
 /// Takes all addresses that the settings name.
 pub(crate) async fn bind(settings: &Settings) -> anyhow::Result<Gateway> {
     let by_default = settings.origin("listeners").is_none();
+    for warning in warnings(settings) {
+        warn!("{warning}");
+    }
     let mut configs = Vec::new();
     for listener in settings.listeners() {
         let security = security(settings, &listener.name)?;
@@ -57,6 +62,30 @@ pub(crate) fn problems(settings: &Settings) -> Vec<String> {
     }
     problems.dedup();
     problems
+}
+
+/// What can be listened with, though clients will not like it: certificates that do not hold now.
+pub(crate) fn warnings(settings: &Settings) -> BTreeSet<String> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now_ms = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+    let listeners = settings.listeners().into_iter();
+    let warnings = listeners.filter_map(|Listener { name, .. }| {
+        let own = settings.of_listener(&name);
+        own.security_protocol(&name).filter(|protocol| protocol.has_tls())?;
+        let warning = certificate::warning(own.ssl_keystore_location()?.as_ref(), now_ms)?;
+        Some(format!("listener {name}: {warning}"))
+    });
+    warnings.collect()
+}
+
+/// The listeners that belong to an organisation of which nobody `knows`, each with its name once.
+pub(crate) fn orgs_missing(settings: &Settings, knows: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
+    let listeners = settings.listeners().into_iter();
+    let bound = listeners.filter_map(|Listener { name, .. }| {
+        let org = settings.of_listener(&name).org()?;
+        Some((name, org))
+    });
+    bound.filter(|(_, org)| !knows(org)).collect()
 }
 
 /// The addresses that clients are to be given, the most useful first.
@@ -169,6 +198,17 @@ mod tests {
         assert_eq!(addresses.len(), 2);
         let expected: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         assert_eq!(for_clients(&settings, &addresses), expected);
+    }
+
+    #[test]
+    fn a_listener_may_belong_to_an_organisation_that_is_not_there_yet() {
+        let settings = settings(&[
+            ("listeners", "127.0.0.1:0,[::1]:0,INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0"),
+            ("listener.name.plaintext.kohort.org", "nonexist"),
+            ("listener.name.inside.kohort.org", "acme"),
+        ]);
+        let missing: Vec<_> = orgs_missing(&settings, |org| org == "acme").into_iter().collect();
+        assert_eq!(missing, [("PLAINTEXT".to_owned(), "nonexist".to_owned())]);
     }
 
     #[test]

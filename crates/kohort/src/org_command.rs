@@ -48,12 +48,22 @@ pub(crate) async fn run(command: OrgCommand) -> anyhow::Result<()> {
 }
 
 fn limits(set: &[(String, String)], lifted: &[String]) -> anyhow::Result<BTreeMap<String, Option<u64>>> {
-    let mut limits: BTreeMap<String, Option<u64>> = lifted.iter().map(|name| (name.clone(), None)).collect();
+    let mut limits = BTreeMap::new();
+    // Which of the two is meant is anybody's guess.
+    let mut take = |name: &str, limit: Option<u64>| match limits.insert(name.to_owned(), limit) {
+        Some(_) => {
+            Err(Failure::new(Kind::Usage, format!("{name} is named twice; say once what it shall be")))
+        }
+        None => Ok(()),
+    };
+    for name in lifted {
+        take(name, None)?;
+    }
     for (name, value) in set {
         let number = value.trim().parse().map_err(|_| {
             Failure::new(Kind::Usage, format!("--limit {name}={value}: the limit is not a number"))
         })?;
-        limits.insert(name.clone(), Some(number));
+        take(name, Some(number))?;
     }
     Ok(limits)
 }
@@ -115,10 +125,13 @@ fn render_one(org: &OrgShown) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::process::ExitCode;
+
     use coordination::ids::OrgId;
     use expect_test::expect;
 
     use super::*;
+    use crate::failure::exit_code;
 
     fn acme() -> OrgShown {
         OrgShown {
@@ -159,5 +172,20 @@ mod tests {
         let both = limits(&set, &["max.groups".to_owned()]).unwrap();
         assert_eq!(both["max.topics"], Some(3));
         assert_eq!(both["max.groups"], None);
+    }
+
+    #[test]
+    fn a_limit_is_named_once() {
+        let topics = || "max.topics".to_owned();
+        let five = (topics(), "5".to_owned());
+        for (set, lifted) in [
+            (vec![five.clone()], vec![topics()]),
+            (vec![five.clone(), five], vec![]),
+            (vec![], vec![topics(), topics()]),
+        ] {
+            let refused = limits(&set, &lifted).unwrap_err();
+            assert_eq!(refused.to_string(), "max.topics is named twice; say once what it shall be");
+            assert_eq!(exit_code(&refused), ExitCode::from(2));
+        }
     }
 }

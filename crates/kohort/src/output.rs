@@ -77,12 +77,42 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 
 /// Text that somebody else chose, with what would move a terminal's cursor or colour spelled out.
 pub(crate) fn plain(text: &str) -> String {
-    if !text.contains(char::is_control) {
+    if !text.contains(moves) {
         return text.to_owned();
     }
-    let spell =
-        |char: char| if char.is_control() { char.escape_default().to_string() } else { char.to_string() };
+    let spell = |char: char| if moves(char) { char.escape_default().to_string() } else { char.to_string() };
     text.chars().map(spell).collect()
+}
+
+/// Whether a character does something to those around it: moves the cursor, breaks the line, changes the direction in
+/// which text is read.
+fn moves(char: char) -> bool {
+    char.is_control()
+        || matches!(
+            char,
+            '\u{61c}'
+                | '\u{200e}'
+                | '\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2066}'..='\u{2069}'
+        )
+}
+
+/// The most characters of a name that a sentence shows.
+const NAME_SHOWN: usize = 300;
+
+/// A name that somebody else chose, for a sentence: in quotes if its ends could not be seen without.
+pub(crate) fn name(text: &str) -> String {
+    let shown = match text.char_indices().nth(NAME_SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    };
+    let odd = |char: char| moves(char) || char.is_whitespace() || "\"'`,;:()[]{}".contains(char);
+    if text.is_empty() || shown.contains(odd) {
+        format!("\"{}\"", plain(&shown.replace('"', "\\\"")))
+    } else {
+        shown
+    }
 }
 
 /// Tells people something beside the result, which stays fit for programs.
@@ -128,6 +158,23 @@ mod tests {
     fn nobody_elses_text_reaches_the_terminals_controls() {
         assert_eq!(plain("größer"), "größer");
         assert_eq!(plain("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
+        assert_eq!(plain("a\u{202e}b\u{2066}c\u{200f}"), "a\\u{202e}b\\u{2066}c\\u{200f}");
+    }
+
+    #[test]
+    fn a_sentence_shows_where_a_name_begins_and_ends() {
+        for (text, shown) in [
+            ("billing-2.eu/größer", "billing-2.eu/größer"),
+            ("", "\"\""),
+            ("a b", "\"a b\""),
+            ("a;", "\"a;\""),
+            ("say \"a\"\n", "\"say \\\"a\\\"\\n\""),
+            ("a\u{202e}b", "\"a\\u{202e}b\""),
+        ] {
+            assert_eq!(name(text), shown);
+        }
+        assert_eq!(name(&"ü".repeat(NAME_SHOWN)), "ü".repeat(NAME_SHOWN));
+        assert_eq!(name(&"ü".repeat(NAME_SHOWN + 1)), "ü".repeat(NAME_SHOWN) + "…");
     }
 
     #[test]

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context;
 use coordination::settings::Settings;
 use rail::{Acceptor, EndpointId, Key, Node, Rail};
 
@@ -13,7 +12,9 @@ use crate::running::Running;
 
 /// The broker's key, made at the first need.
 pub(crate) fn key(data_dir: &Path) -> anyhow::Result<Key> {
-    Key::read_or_create(&data_dir.join(KEY_FILE)).context("find the broker's key")
+    // The error tells its cause itself.
+    Key::read_or_create(&data_dir.join(KEY_FILE))
+        .map_err(|error| anyhow::anyhow!("find the broker's key: {error}"))
 }
 
 /// In the data directory: who has it can be the broker.

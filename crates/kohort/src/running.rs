@@ -16,10 +16,15 @@ use store::{LocalStore, Metrics, RealDisk, Recovery};
 use tracing::{error, info, warn};
 
 use crate::admin::{FindGroupEvents, GroupEvents, GroupNamed, NoEvents, TakeSnapshot};
+use crate::data_dir;
 
 /// Opens the data directory and recovers what it holds; blocks.
 pub(crate) fn open(settings: &Settings) -> anyhow::Result<Opened> {
     let data_dir = settings.data_dir();
+    data_dir::make(data_dir.as_ref()).with_context(|| format!("open the data directory {data_dir}"))?;
+    if let Some(objection) = data_dir::objection(data_dir.as_ref()) {
+        warn!("{objection}");
+    }
     let (store, recovery) = LocalStore::open(Arc::new(RealDisk), data_dir.as_ref(), options(settings))
         .with_context(|| format!("open the data directory {data_dir}"))?;
     Ok(Opened { store: Arc::new(store), recovery })
@@ -123,6 +128,7 @@ impl Running {
         let store = Arc::clone(&self.store);
         Box::new(move |directory| {
             check_place(store.dir(), directory)?;
+            data_dir::make(directory).with_context(|| format!("make {}", directory.display()))?;
             let taken = store.snapshot(directory)?;
             info!(directory = %directory.display(), bytes = taken.bytes, "took a snapshot");
             Ok(taken)

@@ -158,6 +158,18 @@ async fn serve(
     };
     running.report_recovery();
     let running = running.start(settings.clone()).await?;
+    if gateway.is_some() {
+        running.broker().admin().look(|catalog| {
+            for (listener, org) in listeners::orgs_missing(&settings, |org| catalog.org_named(org).is_some()) {
+                warn!(
+                    listener,
+                    org,
+                    "there is no such organisation, so clients of its listener are not let in; `kohort org create` \
+                     makes it"
+                );
+            }
+        });
+    }
 
     let mut rail = running.rail();
     if let Some(telemetry) = telemetry {

@@ -122,7 +122,8 @@ fn topic_create_has_help_of_its_own() {
                                                 [default: 127.0.0.1:9092]
                   --command-config <FILE>       Log in and speak TLS as this file of properties says, the same
                                                 as for Kafka's own tools [env: KOHORT_COMMAND_CONFIG=]
-                  --timeout <SECONDS>           Give up after this many seconds [default: 15]
+                  --timeout <SECONDS>           Give up a request that is not answered within this many seconds;
+                                                it holds for each request [default: 15]
               -o, --output <FORMAT>             Show results as a table for people or as JSON for programs
                                                 [default: table] [possible values: table, json]
               -h, --help                        Print help
@@ -169,37 +170,38 @@ fn group_help_shows_examples() {
         &kohort(&["group", "--help"]),
         0,
         &expect![[r#"
-        List, describe, explain, reset and delete consumer groups of any Kafka
+            List, describe, explain, reset and delete consumer groups of any Kafka
 
-        Usage: kohort group <COMMAND>
+            Usage: kohort group <COMMAND>
 
-        Commands:
-          list            List groups
-          describe        Show how far groups have read, who is in them, or their state
-          events          Show why a group rebalanced: when, because of whom, how long it took (Kohort only)
-          delete          Delete groups with their offsets; they must have no members
-          delete-offsets  Forget how far a group has read topics that nobody in it is subscribed to
-          reset           Set how far groups without members have read; a dry run unless --execute
-          remove-member   Make members leave a group
-          help            Print this message or the help of the given subcommand(s)
+            Commands:
+              list            List groups
+              describe        Show how far groups have read, who is in them, or their state
+              events          Show why a group rebalanced: when, because of whom, how long it took (Kohort only)
+              delete          Delete groups with their offsets; they must have no members
+              delete-offsets  Forget how far a group has read topics that nobody in it is subscribed to
+              reset           Set how far groups without members have read; a dry run unless --execute
+              remove-member   Make members leave a group
+              help            Print this message or the help of the given subcommand(s)
 
-        Options:
-          -h, --help  Print help
+            Options:
+              -h, --help  Print help
 
-        Examples:
-          kohort group list --state stable,empty
-          kohort group describe billing
-          kohort group describe --all-groups --members --verbose
-          kohort group events billing
-          kohort group reset billing --topic orders --to-datetime 2026-11-15T08:00:00
-          kohort group reset billing --topic orders:0,2 --shift-by -100 --execute
-          kohort group reset billing --all-topics --to-current --export > billing.csv
-          kohort group reset billing --from-file billing.csv --execute
-          kohort group remove-member billing --all --reason "moved to another cluster"
-          kohort group delete billing --bootstrap kafka.example:9092
+            Examples:
+              kohort group list --state stable,empty
+              kohort group describe billing
+              kohort group describe --all-groups --members --verbose
+              kohort group events billing
+              kohort group reset billing --topic orders --to-datetime 2026-11-15T08:00:00
+              kohort group reset billing --topic orders:0,2 --shift-by -100 --execute
+              kohort group reset billing --all-topics --to-current --export > billing.csv
+              kohort group reset billing --from-file billing.csv --execute
+              kohort group remove-member billing --all --reason "moved to another cluster"
+              kohort group delete billing --bootstrap kafka.example:9092
 
-        All but `events` work with any Kafka.
-    "#]],
+            All but `events` work with any Kafka. Members of groups of type Consumer (the newer protocol of
+            KIP-848) are not read yet; Kafka's kafka-consumer-groups shows and removes them.
+        "#]],
         &expect![[""]],
     );
 }
@@ -215,6 +217,7 @@ fn group_reset_has_help_of_its_own() {
             Usage: kohort group reset <GROUP>... --topic <TOPIC[:PARTITION,…]> <WHERE TO> [--execute] [OPTIONS]
                    kohort group reset --all-groups --all-topics <WHERE TO> [--execute] [OPTIONS]
                    kohort group reset <GROUP>... --from-file <FILE> [--execute] [OPTIONS]
+                   kohort group reset --all-groups --from-file <FILE> [--execute] [OPTIONS]
 
             Arguments:
               [GROUP]...  The groups' names
@@ -228,7 +231,8 @@ fn group_reset_has_help_of_its_own() {
                                            [default: 127.0.0.1:9092]
                   --command-config <FILE>  Log in and speak TLS as this file of properties says, the same as for
                                            Kafka's own tools [env: KOHORT_COMMAND_CONFIG=]
-                  --timeout <SECONDS>      Give up after this many seconds [default: 15]
+                  --timeout <SECONDS>      Give up a request that is not answered within this many seconds; it
+                                           holds for each request [default: 15]
               -o, --output <FORMAT>        Show results as a table for people or as JSON for programs [default:
                                            table] [possible values: table, json]
               -h, --help                   Print help
@@ -250,11 +254,13 @@ fn group_reset_has_help_of_its_own() {
                   --from-file <FILE>        To the offsets in this CSV file, which also says which partitions
 
             Offsets before the first one of a partition become the first, those after the last the end; a line
-            on standard error says so. Where no record is as young as --to-datetime or --by-duration ask for,
-            the end is taken.
+            on standard error says so. Only --to-current keeps what is committed, wherever that is: beyond the
+            end NEW-LAG is negative. Where no record is as young as --to-datetime or --by-duration ask for, the
+            end is taken.
 
             --from-file reads lines of TOPIC,PARTITION,OFFSET or GROUP,TOPIC,PARTITION,OFFSET, as --export
-            writes them for one group or for several.
+            writes them for one group or for several. With --all-groups the groups are those of the file. A
+            group that does not exist yet begins with the offsets that it gets.
         "#]],
         &expect![[""]],
     );
@@ -315,7 +321,7 @@ fn wrong_group_commands_exit_with_2_and_say_what_is_missing() {
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     for (words, missing) in [
-        ("group describe", "<GROUP>"),
+        ("group describe", "<GROUP|--all-groups>"),
         ("group reset billing --to-earliest", "--all-topics"),
         ("group reset billing --topic orders", "--to-earliest"),
         ("group reset billing --topic orders --to-datetime yesterday", "YYYY-MM-DDThh:mm:ss.sss"),
@@ -395,6 +401,33 @@ fn wrong_settings_are_all_told_and_exit_with_2() {
               KOHORT_FLUHS: unknown setting; did you mean KOHORT_FLUSH?
         "#]],
     );
+}
+
+/// A certificate of a day in 2020, and its key, which opens nothing.
+const EXPIRED: &str = "\
+-----BEGIN CERTIFICATE-----
+MIH9MIGwoAMCAQICAQEwBQYDK2VwMAwxCjAIBgNVBAMMAWEwHhcNMjAwMTAxMDAw
+MDAwWhcNMjAwMTAyMDAwMDAwWjAMMQowCAYDVQQDDAFhMCowBQYDK2VwAyEAUVHt
+gefl5tlD1wn7TugXn4qO/b51E1LCXwwgYGr/QOOjNzA1MBQGA1UdEQQNMAuCCWxv
+Y2FsaG9zdDAdBgNVHQ4EFgQUv64u5xkTG0VCpsKBFO4BdoBV5dQwBQYDK2VwA0EA
+YmdrpWpipPV+41nkY2KLbgKQgrKE8OTjuZdkuIiq3nMdcAktdxwjcvIO4SHML+D/
+Z4U9EMbx7x2dvUFQXXoFAA==
+-----END CERTIFICATE-----
+-----BEGIN PRIVATE KEY-----
+MC4CAQAwBQYDK2VwBCIEIEbeJevrUMlOQcx5SU6YwCL42iifkOKJwM814bWBGnu7
+-----END PRIVATE KEY-----";
+
+#[test]
+fn config_check_warns_of_a_certificate_that_has_expired() {
+    let dir = tempfile::tempdir().unwrap();
+    let keystore = dir.path().join("server.pem");
+    std::fs::write(&keystore, EXPIRED).unwrap();
+    let keystore = format!("ssl.keystore.location={}", keystore.display());
+    let output = kohort(&["config", "check", "--listen", "SSL://127.0.0.1:0", "--set", &keystore]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.starts_with("kohort: warning: listener SSL: "), "{said}");
+    assert!(said.ends_with("the certificate has expired at 2020-01-02T00:00:00.000Z\n"), "{said}");
+    assert_eq!(output.status.code(), Some(0));
 }
 
 #[test]

@@ -144,6 +144,11 @@ fn acls_are_added_listed_and_removed_by_who_may() {
         ["acl", "add", "--allow-principal", "User:alice", "--operation", "describe", "--topic", "orders"];
     assert!(!broker.as_user("alice", "pass", &allow).status.success());
     assert!(good(&broker.as_user("admin", "root", &allow)).starts_with("1 ACL added"));
+    let of_nobody =
+        ["acl", "add", "--deny-principal", "User:acme/alice", "--operation", "all", "--topic", "t"];
+    let output = broker.as_user("admin", "root", &of_nobody);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("the principal is User:alice"), "{said}");
     assert!(good(&broker.as_user("alice", "pass", &["topic", "list"])).contains("orders"));
     assert!(good(&broker.as_user("admin", "root", &["acl", "list"])).contains("User:alice"));
     let remove = ["acl", "remove", "--allow-principal", "User:alice"];

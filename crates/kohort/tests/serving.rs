@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
@@ -275,6 +277,7 @@ async fn a_snapshot_of_a_running_broker_can_be_served_and_verified() {
         command.output().unwrap()
     };
     text(&snapshot());
+    assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o700);
     let again = snapshot();
     assert_eq!(again.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&again.stderr).contains("is not empty"), "{again:?}");
@@ -294,6 +297,60 @@ async fn a_snapshot_of_a_running_broker_can_be_served_and_verified() {
     let in_use = log("verify", &[]);
     assert_eq!(in_use.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&in_use.stderr).contains("in use"), "{in_use:?}");
+}
+
+/// What is logged up to the end of a start.
+fn logged(data_dir: &Path, args: &[&str]) -> String {
+    let mut child = serve(data_dir, &[args, &["--log", "info", "--log-format", "json"]].concat())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut logged = String::new();
+    while !logged.contains("\"ready\"") {
+        assert_ne!(stderr.read_line(&mut logged).unwrap(), 0, "it ended after saying\n{logged}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    logged
+}
+
+#[test]
+fn the_data_directory_is_made_for_its_owner_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let said = logged(&data, &[]);
+    assert!(!said.contains("chmod"), "{said}");
+    let mode = || fs::metadata(&data).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o700);
+    fs::set_permissions(&data, Permissions::from_mode(0o755)).unwrap();
+    let said = logged(&data, &[]);
+    assert_eq!(said.matches(&format!("run: chmod 700 {}", data.display())).count(), 1, "{said}");
+    assert_eq!(mode(), 0o755);
+
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    let mut id = kohort();
+    id.args(["broker", "id", "--data-dir"]).arg(&file);
+    for mut command in [serve(&file, &[]), id] {
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            said.contains(&format!("the data directory {}: it is not a directory", file.display())),
+            "{said}"
+        );
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
+#[test]
+fn a_start_warns_of_a_listener_whose_organisation_is_not_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = logged(dir.path(), &["--set", "listener.name.plaintext.kohort.org=nonexist"]);
+    assert!(said.contains("there is no such organisation") && said.contains("nonexist"), "{said}");
+    let said = logged(dir.path(), &["--set", "listener.name.plaintext.kohort.org=default"]);
+    assert!(!said.contains("there is no such organisation"), "{said}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The socket under a link: iroh without relays and without discovery. Only the addresses given are dialled.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -25,8 +26,13 @@ pub enum BindError {
         reason: String,
     },
     /// The broker's name has no address.
-    #[error("find the address of {0}")]
-    Host(String),
+    #[error("the name {name} has no address{}", reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default())]
+    Host {
+        /// Which.
+        name: String,
+        /// What the system says, if it says anything.
+        reason: Option<io::Error>,
+    },
 }
 
 /// How often a word is sent over a link that is silent.
@@ -74,9 +80,12 @@ pub async fn bind(key: &Key, address: SocketAddr) -> Result<Endpoint, BindError>
 /// # Errors
 /// When the broker's name has no address or no socket can be had.
 pub async fn bind_to_dial(key: &Key, broker: &BrokerAddress) -> Result<Endpoint, BindError> {
-    let mut found =
-        lookup_host(&broker.address).await.map_err(|_| BindError::Host(broker.address.clone()))?;
-    let there = found.next().ok_or_else(|| BindError::Host(broker.address.clone()))?.ip();
+    let nowhere = |reason| {
+        let name = broker.address.rsplit_once(':').map_or(&*broker.address, |(name, _)| name).to_owned();
+        BindError::Host { name, reason }
+    };
+    let mut found = lookup_host(&broker.address).await.map_err(|error| nowhere(Some(error)))?;
+    let there = found.next().ok_or_else(|| nowhere(None))?.ip();
     let here: IpAddr = match (there.is_ipv4(), there.is_loopback()) {
         (true, true) => Ipv4Addr::LOCALHOST.into(),
         (true, false) => Ipv4Addr::UNSPECIFIED.into(),

@@ -26,7 +26,7 @@ mod put;
 mod records;
 pub(crate) mod version;
 
-pub use codes::{OpCode, op_codes};
+pub use codes::{OpCode, op_codes, since};
 pub use control::{Announced, Hello, Welcome};
 pub use inlet::Inlet;
 pub use kept_records::{KeptRecords, SentRecords};

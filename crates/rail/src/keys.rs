@@ -25,6 +25,12 @@ pub enum KeyError {
         /// Which file.
         path: PathBuf,
     },
+    /// There is no file with this name, but a directory.
+    #[error("{path} is a directory")]
+    Directory {
+        /// Which one.
+        path: PathBuf,
+    },
     /// Others than its owner can read it.
     #[error("{path} can be read by others than its owner (mode {mode:o}); run: chmod 600 {path}")]
     Open {
@@ -63,7 +69,11 @@ impl Key {
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let io = |source| KeyError::Io { action: "read", path: path.to_owned(), source };
         let file = fs::File::open(path).map_err(io)?;
-        let mode = file.metadata().map_err(io)?.mode() & 0o777;
+        let metadata = file.metadata().map_err(io)?;
+        if metadata.is_dir() {
+            return Err(KeyError::Directory { path: path.to_owned() });
+        }
+        let mode = metadata.mode() & 0o777;
         if mode & 0o077 != 0 {
             return Err(KeyError::Open { path: path.to_owned(), mode });
         }

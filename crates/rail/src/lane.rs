@@ -151,6 +151,17 @@ impl Lane {
         }
     }
 
+    /// Tells the broker of a client that had a place over an earlier link, before it asks for anything. Only for a lane that
+    /// nobody else knows yet: whoever calls this holds the places, which [`Self::send`] asks for behind its own lock.
+    pub(crate) fn announce(&self, carrier: &Carrier) {
+        let mut outgoing = self.outgoing.lock();
+        // One client too many is told so when it asks for something.
+        let _ = outgoing.place_of(carrier, || true);
+        if let Some(sleeping) = outgoing.sleeping.take() {
+            sleeping.wake();
+        }
+    }
+
     /// Asks for a reply.
     pub(crate) fn poll(&self, id: u32, context: &Context<'_>) -> Poll<Result<Reply, Lost>> {
         self.slots.lock().poll(id, context)

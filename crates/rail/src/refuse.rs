@@ -8,6 +8,7 @@ use coordination::op::Op;
 use coordination::reply::{self, Refusal, Reply};
 
 use crate::Lost;
+use crate::format::{Version, since};
 
 /// What clients make of a broker that cannot be reached: errors that they answer by asking again.
 const NO_LEADER: ErrorCode = ErrorCode::NotLeaderOrFollower;
@@ -142,9 +143,29 @@ pub fn refuse(op: &Op) -> Result<Reply, Lost> {
         | Op::CreateAcls(_)
         | Op::DescribeAcls(_)
         | Op::DeleteAcls(_)
+        | Op::DescribeClientQuotas(_)
         | Op::DescribeUserScramCredentials(_)
         | Op::AlterUserScramCredentials(_) => return Err(Lost),
     })
+}
+
+/// The answer to `op` if the broker is too old to know it.
+pub(crate) fn unknown_to_broker(version: Version, op: &Op) -> Option<Reply> {
+    if version >= since(op) {
+        return None;
+    }
+    let refusal = || {
+        Refusal::new(
+            ErrorCode::UnsupportedVersion,
+            "The broker is older than the gateway and does not know this request.",
+        )
+    };
+    match op {
+        Op::DescribeClientQuotas(_) => {
+            Some(Reply::DescribeClientQuotas(reply::DescribeClientQuotas { error: Some(refusal()) }))
+        }
+        _ => None,
+    }
 }
 
 fn refuse_produce(topic: &coordination::op::ProduceTopic) -> reply::ProduceTopic {

@@ -1,6 +1,6 @@
 //! The broker as a gateway sees it that is another process.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use crate::dialler::{Dialler, LinkState};
 use crate::format::{Hello, LaneClass, Version};
 use crate::keys::BrokerAddress;
 use crate::lane::{Lane, Unsent};
+use crate::refuse::unknown_to_broker;
 use crate::roster::Roster;
 use crate::{Answer, Lost, Rail, refuse};
 
@@ -39,14 +40,16 @@ pub struct RemoteRail {
 pub(crate) struct Shared {
     link: RwLock<Option<Arc<Link>>>,
     roster: RwLock<Option<Arc<Roster>>>,
-    /// The clients that have a place among their organisation's connections. After a new link they take it again.
-    places: Mutex<HashSet<u64>>,
+    /// The clients that have a place among their organisation's connections, by number. Over a new link they take it again
+    /// before anybody else comes.
+    places: Mutex<HashMap<u64, Carrier>>,
     state: watch::Sender<LinkState>,
 }
 
 /// One connection to the broker.
 #[derive(Debug)]
 pub(crate) struct Link {
+    version: Version,
     lanes: Vec<Lane>,
 }
 
@@ -140,7 +143,7 @@ impl RemoteRail {
     fn refused(&self, carrier: &Carrier, op: &Op) -> Answer {
         if matches!(op, Op::Enter) {
             // It is let in uncounted now. Its place is taken as soon as the broker hears of it.
-            self.shared.places.lock().insert(carrier.number());
+            self.shared.places.lock().insert(carrier.number(), carrier.clone());
         }
         match refuse(op) {
             Ok(reply) => Answer::Now(reply),
@@ -162,21 +165,24 @@ impl Rail for RemoteRail {
     fn call(&self, carrier: &Carrier, op: Op) -> Answer {
         let link = self.shared.link.read().clone();
         let Some(link) = link else { return self.refused(carrier, &op) };
+        if let Some(reply) = unknown_to_broker(link.version, &op) {
+            return Answer::Now(reply);
+        }
         let lane = lane_of(carrier, &op);
         let is_enter = matches!(op, Op::Enter);
         // To ask who coordinates changes nothing, so whoever has lost the answer may be told to ask again. kafkajs ends for
         // good when its connection ends instead.
         let if_lost = if matches!(op, Op::FindCoordinator(_)) { refuse(&op).ok() } else { None };
-        let has_place = || self.shared.places.lock().contains(&carrier.number());
+        let has_place = || self.shared.places.lock().contains_key(&carrier.number());
         match link.lanes[lane].send(carrier, op, has_place) {
             Ok(id) if is_enter => {
                 let shared = Arc::clone(&self.shared);
-                let number = carrier.number();
+                let carrier = carrier.clone();
                 let owed = Owed { link, lane, id, is_owed: true };
                 Answer::Sent(Box::pin(async move {
                     let reply = owed.await?;
                     if matches!(reply, Reply::Enter(None)) {
-                        shared.places.lock().insert(number);
+                        shared.places.lock().insert(carrier.number(), carrier);
                     }
                     Ok(reply)
                 }))
@@ -211,7 +217,13 @@ impl Shared {
     pub(crate) fn up(&self, link: Arc<Link>, roster: Roster) {
         let node = roster.me;
         self.told(roster);
+        // Held until the link is known: a client that leaves now was not announced, or finds the link to say so over.
+        let places = self.places.lock();
+        for carrier in places.values() {
+            link.lanes[lane_of(carrier, &Op::Enter)].announce(carrier);
+        }
         *self.link.write() = Some(link);
+        drop(places);
         self.state.send_replace(LinkState::Up { node });
     }
 
@@ -244,7 +256,7 @@ impl Link {
             LaneClass::Fetch if version >= Version::Three => record_memory / fetching,
             _ => 0,
         };
-        Self { lanes: LANES.iter().map(|&class| Lane::new(class, version, keeps(class))).collect() }
+        Self { version, lanes: LANES.iter().map(|&class| Lane::new(class, version, keeps(class))).collect() }
     }
 
     pub(crate) fn lanes(&self) -> &[Lane] {
@@ -337,6 +349,7 @@ fn class_of(op: &Op) -> LaneClass {
         | Op::CreateAcls(_)
         | Op::DescribeAcls(_)
         | Op::DeleteAcls(_)
+        | Op::DescribeClientQuotas(_)
         | Op::DescribeUserScramCredentials(_)
         | Op::AlterUserScramCredentials(_) => LaneClass::Bulk,
     }

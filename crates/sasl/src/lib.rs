@@ -30,6 +30,7 @@ mod login;
 mod mechanism;
 
 pub mod base64;
+pub mod calendar;
 #[cfg(feature = "jwt")]
 pub mod jwt;
 pub mod limits;

@@ -3,6 +3,8 @@
 mod der;
 mod mapping;
 mod subject;
+mod validity;
 
 pub use mapping::{MappingRules, RulesError};
 pub use subject::{NotACertificate, subject};
+pub use validity::Validity;

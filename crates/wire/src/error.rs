@@ -31,6 +31,16 @@ pub enum DecodeError {
     },
 }
 
+/// A text that cannot be written whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a text of {length} bytes does not fit into a request; the longest that does has {longest}")]
+pub struct TextTooLong {
+    /// How long it is.
+    pub length: usize,
+    /// How long it may be.
+    pub longest: usize,
+}
+
 /// What is wrong with some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {

@@ -5,8 +5,8 @@ use std::ops::Range;
 use bytes::Bytes;
 use coordination::error_code::ErrorCode;
 
-use crate::error::{DecodeError, Problem};
-use crate::field::{At, Field};
+use crate::error::{DecodeError, Problem, TextTooLong};
+use crate::field::{At, Field, LONGEST_TEXT};
 use crate::message::{Message, RequestMessage};
 use crate::reader::Reader;
 use crate::table::{AnyRequest, AnyResponse, ApiKey};
@@ -92,18 +92,43 @@ fn read_client_id(reader: &mut Reader) -> Result<Option<Range<usize>>, Problem> 
     }
 }
 
-/// Writes a request with its header.
+/// Writes a request with its header, unless one of its texts is too long to be written whole.
+///
+/// The beginning of a name may be the name of something else, which must not be deleted in its place.
+pub fn encode_whole_request<R: RequestMessage>(
+    request: &R,
+    version: i16,
+    correlation_id: i32,
+    client_id: Option<&str>,
+) -> Result<Frame, TextTooLong> {
+    let writer = write_request(request, version, correlation_id, client_id);
+    match writer.longest_cut() {
+        Some(length) => Err(TextTooLong { length, longest: LONGEST_TEXT }),
+        None => Ok(writer.finish()),
+    }
+}
+
+/// Writes a request with its header. A text that is too long loses its end.
 pub fn encode_request<R: RequestMessage>(
     request: &R,
     version: i16,
     correlation_id: i32,
     client_id: Option<&str>,
 ) -> Frame {
+    write_request(request, version, correlation_id, client_id).finish()
+}
+
+fn write_request<R: RequestMessage>(
+    request: &R,
+    version: i16,
+    correlation_id: i32,
+    client_id: Option<&str>,
+) -> Writer {
     let client_id = client_id.map(str::to_owned);
     let mut writer = Writer::frame();
     RequestHeader { api: R::API, version, correlation_id, client_id }.encode(&mut writer);
     request.encode(&mut writer, version);
-    writer.finish()
+    writer
 }
 
 /// Reads the answer to a request of type `R`: the correlation id and the body.
@@ -176,4 +201,24 @@ fn open_response(frame: Bytes, api: ApiKey, version: i16) -> Result<(i32, i16, B
     let refused = body.starts_with(&ErrorCode::UnsupportedVersion.number().to_be_bytes());
     let version = if api == ApiKey::ApiVersions && refused { 0 } else { version };
     Ok((correlation_id, version, body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::delete_groups::DeleteGroupsRequest;
+
+    #[test]
+    fn a_request_is_written_whole_or_not_at_all() {
+        let request = |length: usize| DeleteGroupsRequest { groups_names: vec!["é".repeat(length / 2)] };
+        for version in [0, 2] {
+            let whole = encode_whole_request(&request(LONGEST_TEXT - 1), version, 1, None).unwrap();
+            let (_, read) = decode_any_request(whole.into_content()).unwrap();
+            assert_eq!(read, AnyRequest::DeleteGroups(request(LONGEST_TEXT - 1)));
+            let refused = encode_whole_request(&request(LONGEST_TEXT + 1), version, 1, None).unwrap_err();
+            assert_eq!(refused, TextTooLong { length: LONGEST_TEXT + 1, longest: LONGEST_TEXT });
+        }
+        let long = "a".repeat(LONGEST_TEXT + 1);
+        assert!(encode_whole_request(&request(2), 2, 1, Some(&long)).is_err());
+    }
 }

@@ -83,6 +83,24 @@ macro_rules! number_field {
 
 number_field!(i8, i16, i32, i64);
 
+impl Field for f64 {
+    const SMALLEST: usize = size_of::<Self>();
+
+    fn read(reader: &mut Reader, _: At) -> Result<Self, Problem> {
+        reader.array().map(Self::from_be_bytes)
+    }
+
+    fn write(&self, writer: &mut Writer, _: At) {
+        writer.put_array(self.to_be_bytes());
+    }
+
+    #[cfg(test)]
+    fn arbitrary(entropy: &mut Entropy<'_>, _: At) -> Self {
+        // Never what is not a number, which is not even equal to itself.
+        Self::from(i32::from_be_bytes(entropy.array()))
+    }
+}
+
 impl Field for bool {
     const SMALLEST: usize = 1;
 
@@ -213,7 +231,7 @@ fn write_length(writer: &mut Writer, at: At, width: Width, length: Option<usize>
 }
 
 /// The longest text that Kafka and its clients read, also in the versions that could say more of its length.
-const LONGEST_TEXT: usize = 0x7fff;
+pub const LONGEST_TEXT: usize = 0x7fff;
 
 impl Field for String {
     const SMALLEST: usize = 1;
@@ -226,8 +244,8 @@ impl Field for String {
     #[inline]
     fn write(&self, writer: &mut Writer, at: At) {
         // A sentence that quotes a long name can outgrow what older versions can say of its length and clients take
-        // in any; its end is the part that can be spared.
-        let text = &self[..self.floor_char_boundary(LONGEST_TEXT)];
+        // in any; its end is the part that can be spared. Of a name none can: see `encode_whole_request`.
+        let text = if self.len() <= LONGEST_TEXT { self } else { writer.cut(self, LONGEST_TEXT) };
         write_length(writer, at, Width::Two, Some(text.len()));
         writer.put(text.as_bytes());
     }

@@ -43,12 +43,12 @@ pub mod table;
 mod writer;
 
 pub use addresses::{Addresses, NodeAddress, leader};
-pub use error::{DecodeError, Place, Problem};
+pub use error::{DecodeError, Place, Problem, TextTooLong};
 pub use exchange::{
     RequestHeader, decode_any_request, decode_any_response, decode_response, encode_any_request,
-    encode_any_response, encode_request,
+    encode_any_response, encode_request, encode_whole_request,
 };
-pub use field::{Records, Uuid};
+pub use field::{LONGEST_TEXT, Records, Uuid};
 pub use login::{Sasl, encode_sasl_authenticate, encode_sasl_handshake};
 pub use message::{Message, RequestMessage};
 pub use reader::Reader;

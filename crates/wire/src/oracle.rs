@@ -119,6 +119,8 @@ messages! {
     create_acls_response: create_acls::CreateAclsResponse, theirs::CreateAclsResponse;
     delete_acls_request: delete_acls::DeleteAclsRequest, theirs::DeleteAclsRequest;
     delete_acls_response: delete_acls::DeleteAclsResponse, theirs::DeleteAclsResponse;
+    describe_client_quotas_request: describe_client_quotas::DescribeClientQuotasRequest, theirs::DescribeClientQuotasRequest;
+    describe_client_quotas_response: describe_client_quotas::DescribeClientQuotasResponse, theirs::DescribeClientQuotasResponse;
     describe_user_scram_credentials_request: describe_user_scram_credentials::DescribeUserScramCredentialsRequest, theirs::DescribeUserScramCredentialsRequest;
     describe_user_scram_credentials_response: describe_user_scram_credentials::DescribeUserScramCredentialsResponse, theirs::DescribeUserScramCredentialsResponse;
     alter_user_scram_credentials_request: alter_user_scram_credentials::AlterUserScramCredentialsRequest, theirs::AlterUserScramCredentialsRequest;

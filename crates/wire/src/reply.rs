@@ -121,6 +121,9 @@ fn write_reply(writer: &mut Writer, head: &Head, reply: Reply, addresses: &Addre
         (ApiKey::OffsetDelete, Reply::OffsetDelete(reply)) => {
             respond(writer, head, &offset_delete::response(reply));
         }
+        (ApiKey::DescribeClientQuotas, Reply::DescribeClientQuotas(reply)) => {
+            respond(writer, head, &describe_client_quotas::response(reply));
+        }
         (ApiKey::DescribeUserScramCredentials, Reply::DescribeUserScramCredentials(reply)) => {
             respond(writer, head, &describe_user_scram_credentials::response(reply));
         }

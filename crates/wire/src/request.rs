@@ -223,6 +223,9 @@ fn decode_body(
                 .into_op()
         }
         ApiKey::OffsetDelete => offset_delete::OffsetDeleteRequest::decode_from(reader, version)?.into_op(),
+        ApiKey::DescribeClientQuotas => {
+            describe_client_quotas::DescribeClientQuotasRequest::decode_from(reader, version)?.into_op()
+        }
         ApiKey::DescribeUserScramCredentials => {
             describe_user_scram_credentials::DescribeUserScramCredentialsRequest::decode_from(
                 reader, version,

@@ -217,6 +217,8 @@ table! {
         list_partition_reassignments: ListPartitionReassignmentsRequest => ListPartitionReassignmentsResponse;
     OffsetDelete = 47, 0..=0, advertised 0, flexible 1,
         offset_delete: OffsetDeleteRequest => OffsetDeleteResponse;
+    DescribeClientQuotas = 48, 0..=1, advertised 0, flexible 1,
+        describe_client_quotas: DescribeClientQuotasRequest => DescribeClientQuotasResponse;
     DescribeUserScramCredentials = 50, 0..=0, advertised 0, flexible 0,
         describe_user_scram_credentials:
             DescribeUserScramCredentialsRequest => DescribeUserScramCredentialsResponse;

@@ -83,6 +83,8 @@ pub struct Writer {
     /// Large byte strings and the places in `small` before which each belongs.
     large: Vec<(usize, Bytes)>,
     large_length: usize,
+    /// The length of the longest text that had to be cut; 0 if none had to be.
+    longest_cut: usize,
     /// Ends every structure with tagged fields that nobody knows, to see that readers skip them.
     #[cfg(test)]
     pub(crate) unknown_tags: bool,
@@ -109,6 +111,7 @@ impl Writer {
             small: before,
             large: Vec::new(),
             large_length: 0,
+            longest_cut: 0,
             #[cfg(test)]
             unknown_tags: false,
         }
@@ -135,6 +138,18 @@ impl Writer {
         }
         self.start = 0;
         (before, self.into_frame())
+    }
+
+    /// The length of the longest text that had to be cut, if one had to be.
+    pub(crate) fn longest_cut(&self) -> Option<usize> {
+        (self.longest_cut > 0).then_some(self.longest_cut)
+    }
+
+    /// As much of a text as `longest` bytes hold; that the rest is missing is remembered.
+    #[cold]
+    pub(crate) fn cut<'a>(&mut self, text: &'a str, longest: usize) -> &'a str {
+        self.longest_cut = self.longest_cut.max(text.len());
+        &text[..text.floor_char_boundary(longest)]
     }
 
     #[inline]
@@ -226,6 +241,7 @@ impl Writer {
         self.unsigned_varint(tag);
         self.unsigned_varint(length32(inner.small.len()));
         self.small.extend_from_slice(&inner.small);
+        self.longest_cut = self.longest_cut.max(inner.longest_cut);
     }
 }
 

@@ -128,10 +128,11 @@ fn cause(cause: &Cause) -> &'static str {
     match cause {
         Cause::MemberJoined { .. } => "member_joined",
         Cause::MemberLeft { .. } => "member_left",
-        Cause::MemberRemoved { .. } => "member_removed",
+        Cause::MemberRemoved { .. } | Cause::MembersRemoved { .. } => "member_removed",
         Cause::SessionExpired => "session_expired",
         Cause::SyncMissed => "sync_missed",
         Cause::SubscriptionChanged { .. } => "subscription_changed",
+        Cause::MemberRejoined { .. } => "member_rejoined",
         Cause::LeaderRejoined { .. } => "leader_rejoined",
         Cause::StaticReplaced => "static_replaced",
         Cause::TooLarge => "too_large",

@@ -163,6 +163,42 @@ async fn a_refusal_carries_the_brokers_words() {
     assert_eq!(error.to_string(), "Topic 'orders' already exists. [TOPIC_ALREADY_EXISTS (36)]");
 }
 
+/// The beginning of such a name is a name too, perhaps of a group that is in use.
+#[tokio::test]
+async fn a_name_that_would_have_to_be_cut_is_never_sent() {
+    let address = broker(|_, request| match request {
+        AnyRequest::ApiVersions(_) => versions(&[(ApiKey::FindCoordinator, 0, 6), (ApiKey::Metadata, 0, 13)]),
+        AnyRequest::Metadata(_) => one_topic(),
+        other => panic!("{other:?}"),
+    })
+    .await;
+    let mut client = Client::connect(&[address], Options::default()).await.unwrap();
+    let error = client.delete_group(&"g".repeat(32_768)).await.unwrap_err();
+    assert!(matches!(error, ClientError::TooLong { .. }), "{error}");
+    assert!(client.is_usable(), "nothing was asked");
+    client.metadata(None).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_no_name_of_a_topic_is_called_so() {
+    let address = broker(|_, request| match request {
+        AnyRequest::ApiVersions(_) => versions(&[(ApiKey::Metadata, 0, 13)]),
+        _ => MetadataResponse {
+            topics: vec![MetadataResponseTopic {
+                name: Some("a b".to_owned()),
+                error_code: ErrorCode::InvalidTopic.number(),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }
+        .into(),
+    })
+    .await;
+    let mut client = Client::connect(&[address], Options::default()).await.unwrap();
+    let error = client.existing_topics(&["a b".to_owned()]).await.unwrap_err();
+    assert_eq!(error.to_string(), "`a b` is no name of a topic [INVALID_TOPIC_EXCEPTION (17)]");
+}
+
 #[tokio::test]
 async fn the_first_address_that_answers_is_used() {
     let good = broker(|_, request| match request {

@@ -145,6 +145,15 @@ fn check(acl: &Acl) -> Result<(), Refusal> {
              principal name)",
             acl.principal
         )
+    } else if let Some((_, user)) = acl.principal.strip_prefix("User:").and_then(|name| name.split_once('/'))
+    {
+        // Kafka takes it. Here a slash in a login, a token or a certificate ends the organisation's name, so nobody is
+        // ever called so, and a rule that denies would deny nothing.
+        let example = if user.is_empty() || user.contains('/') { "alice" } else { user };
+        format!(
+            "Nobody can be {}: within an organisation the principal is User:{example}, without the organisation",
+            acl.principal
+        )
     } else if [name, &acl.principal, &acl.host].iter().any(|name| name.len() > ACL_NAME_MAX) {
         format!("A name in an ACL has at most {ACL_NAME_MAX} bytes")
     } else {
@@ -264,6 +273,9 @@ mod tests {
                 Ok(cluster("kafka-cluster")),
                 Ok(of("ann")),
                 Ok(of("User:")),
+                Ok(of("User:acme/alice")),
+                Ok(of("User:CN=svc,O=A/B/C")),
+                Ok(of("Group:acme/alice")),
                 Err(refused),
                 Ok(of(&format!("User:{}", "n".repeat(ACL_NAME_MAX)))),
             ],
@@ -284,11 +296,20 @@ mod tests {
                  principal name)",
             ),
             None,
+            Some(
+                "Nobody can be User:acme/alice: within an organisation the principal is User:alice, without the \
+                 organisation",
+            ),
+            Some(
+                "Nobody can be User:CN=svc,O=A/B/C: within an organisation the principal is User:alice, without the \
+                 organisation",
+            ),
+            None,
             Some("no such kind"),
             Some("A name in an ACL has at most 2048 bytes"),
         ];
         assert_eq!(messages, expected.map(|message| message.map(str::to_owned)));
-        assert_eq!(change.acls, [of("User:"), cluster("kafka-cluster")]);
+        assert_eq!(change.acls, [of("Group:acme/alice"), of("User:"), cluster("kafka-cluster")]);
     }
 
     #[test]

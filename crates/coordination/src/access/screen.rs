@@ -72,6 +72,7 @@ pub fn screen(judge: &Judge<'_>, op: Op, topics: &dyn Topics) -> Screened {
         Op::CreateAcls(op) => cluster::create_acls(judge, op),
         Op::DescribeAcls(op) => cluster::describe_acls(judge, op),
         Op::DeleteAcls(op) => cluster::delete_acls(judge, op),
+        Op::DescribeClientQuotas(op) => cluster::describe_client_quotas(judge, op),
         Op::DescribeUserScramCredentials(op) => cluster::describe_user_scram_credentials(judge, op),
         Op::AlterUserScramCredentials(op) => cluster::alter_user_scram_credentials(judge, op),
 

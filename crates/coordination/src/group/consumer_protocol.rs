@@ -4,7 +4,7 @@
 //! with other bytes, so all of this is a guess that may fail.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
@@ -81,34 +81,122 @@ where
     out.into()
 }
 
-/// How many partitions were taken from their owner, whether somebody else has them now or nobody; `None` if an
-/// assignment cannot be read.
+/// Whether two subscriptions ask for the same topics, in any order; `None` if one is no subscription.
 ///
-/// A partition that nobody had does not count. So a cooperative rebalance, which takes a partition in one generation
-/// and gives it away in the next, counts it once.
-/// Each item is an owner and its assignment.
-pub fn partitions_moved<'a>(
-    before: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-    after: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-) -> Option<usize> {
-    let mut owners: BTreeMap<(Cow<'a, str>, i32), &'a str> = BTreeMap::new();
-    for (owner, assignment) in before {
-        for (topic, partitions) in assigned_partitions(assignment)? {
-            owners.extend(partitions.into_iter().map(|partition| ((topic.clone(), partition), owner)));
+/// Nothing else of them counts. The partitions that a member has and the generation that it has them from change with
+/// every rebalance, and so does the data of assignors that keep the same there, as the sticky one does. That an assignor
+/// might ask for something else through its data cannot be told from that. A rack is where a member runs, not what it
+/// wants.
+pub(super) fn same_topics(one: &[u8], other: &[u8]) -> Option<bool> {
+    if topics_part(one)? == topics_part(other)? {
+        return Some(true);
+    }
+    let set = |subscription| {
+        let mut topics = BTreeSet::new();
+        visit_subscribed_topics(subscription, |topic| {
+            topics.insert(topic);
+        })?;
+        Some(topics)
+    };
+    Some(set(one)? == set(other)?)
+}
+
+/// The bytes of a subscription that name its topics.
+fn topics_part(subscription: &[u8]) -> Option<&[u8]> {
+    let mut left = 0;
+    read(subscription, |bytes| {
+        for _ in 0..bytes.count()? {
+            bytes.text()?;
+        }
+        left = bytes.left();
+        Ok(())
+    })?;
+    subscription.get(size_of_val(&VERSION)..subscription.len() - left)
+}
+
+/// How many partitions the member of two subscriptions had in the former and has no more in the latter. None where they
+/// do not say: before version 1 they cannot.
+pub(super) fn partitions_given_up(before: &[u8], after: &[u8]) -> usize {
+    let (Some(before), Some(after)) = (owned_partitions(before), owned_partitions(after)) else { return 0 };
+    let given_up = |(topic, partitions): (&Cow<'_, str>, &BTreeSet<i32>)| match after.get(topic) {
+        Some(kept) => partitions.difference(kept).count(),
+        None => partitions.len(),
+    };
+    before.iter().map(given_up).sum()
+}
+
+/// The partitions that a member says it has, by topic; `None` if it does not say. A name is held once: it may be long, and
+/// its partitions many.
+fn owned_partitions(subscription: &[u8]) -> Option<BTreeMap<Cow<'_, str>, BTreeSet<i32>>> {
+    let mut bytes = KafkaBytes::new(subscription);
+    if bytes.i16().ok()? < 1 {
+        return None;
+    }
+    for _ in 0..bytes.count().ok()? {
+        bytes.text().ok()?;
+    }
+    bytes.nullable_bytes().ok()?;
+    let mut owned: BTreeMap<_, BTreeSet<i32>> = BTreeMap::new();
+    for _ in 0..bytes.count().ok()? {
+        let partitions = owned.entry(bytes.text().ok()?).or_default();
+        for _ in 0..bytes.count().ok()? {
+            partitions.insert(bytes.i32().ok()?);
         }
     }
+    Some(owned)
+}
+
+/// What became of partitions between two generations.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Moves<'a, O> {
+    /// How many have another owner than before.
+    pub(super) moved: usize,
+    /// Those that nobody has any more, by topic, under their last owner.
+    pub(super) unowned: BTreeMap<O, BTreeMap<Cow<'a, str>, Vec<i32>>>,
+}
+
+/// Compares who had what with who has what; `None` if an assignment cannot be read. Each item is an owner and its
+/// assignment; of a partition that comes twice in `before` the last owner counts.
+///
+/// A partition that nobody had does not move, nor does one that nobody has now. A cooperative rebalance takes a partition
+/// in one generation and gives it away in a later one: with what was unowned among `before` it counts once, when it
+/// arrives.
+pub(super) fn moves<'a, O: Copy + Ord>(
+    before: impl IntoIterator<Item = (O, &'a [u8])>,
+    after: impl IntoIterator<Item = (O, &'a [u8])>,
+) -> Option<Moves<'a, O>> {
+    // A name is held once: it may be long, and its partitions many.
+    let mut owners: BTreeMap<Cow<'a, str>, BTreeMap<i32, O>> = BTreeMap::new();
+    for (owner, assignment) in before {
+        for (topic, partitions) in assigned_partitions(assignment)? {
+            owners
+                .entry(topic)
+                .or_default()
+                .extend(partitions.into_iter().map(|partition| (partition, owner)));
+        }
+    }
+    let mut moved = 0;
     for (owner, assignment) in after {
         for (topic, partitions) in assigned_partitions(assignment)? {
-            let mut place = (topic, 0);
+            let Some(owners) = owners.get_mut(&topic) else { continue };
             for partition in partitions {
-                place.1 = partition;
-                if owners.get(&place) == Some(&owner) {
-                    owners.remove(&place);
+                if owners.remove(&partition).is_some_and(|last| last != owner) {
+                    moved += 1;
                 }
             }
         }
     }
-    Some(owners.len())
+    let mut unowned: BTreeMap<O, BTreeMap<Cow<'a, str>, Vec<i32>>> = BTreeMap::new();
+    for (topic, partitions) in owners {
+        for (partition, owner) in partitions {
+            let topics = unowned.entry(owner).or_default();
+            match topics.get_mut(&topic) {
+                Some(partitions) => partitions.push(partition),
+                None => drop(topics.insert(topic.clone(), vec![partition])),
+            }
+        }
+    }
+    Some(Moves { moved, unowned })
 }
 
 /// Reads the part that all versions share: the version, what `part` takes, and data of the client's own.
@@ -196,28 +284,96 @@ mod tests {
         assert_eq!(subscribed_topics(&SUBSCRIPTION[..14]), None);
     }
 
+    /// A subscription of version 3, as Java writes it.
+    fn subscription(topics: &[&str], data: Option<&[u8]>, owned: &[i32], generation: i32) -> Vec<u8> {
+        let mut bytes = vec![0, 3];
+        put_list(&mut bytes, topics.iter().copied(), put_text);
+        put_user_data(&mut bytes, data);
+        bytes.extend(&assignment(owned)[2..]);
+        // No data behind the partitions of a subscription.
+        bytes.truncate(bytes.len() - 4);
+        bytes.extend(generation.to_be_bytes());
+        put_text(&mut bytes, "rack");
+        bytes
+    }
+
     #[test]
-    fn partitions_that_changed_their_owner_are_counted() {
+    fn only_other_topics_are_another_subscription() {
+        let before = subscription(&["a", "b"], None, &[0, 1], 1);
+        for same in [
+            subscription(&["a", "b"], None, &[0, 1], 1),
+            subscription(&["a", "b"], None, &[], -1),
+            subscription(&["a", "b"], Some(b"sticky"), &[0, 1, 2], 2),
+            subscription(&["b", "a", "b"], None, &[0, 1], 1),
+            encode_subscription(["a", "b"], None).to_vec(),
+        ] {
+            assert_eq!(same_topics(&before, &same), Some(true), "{same:?}");
+        }
+        for other in [&["a"][..], &["a", "b", "c"], &["a", "c"], &[]] {
+            assert_eq!(
+                same_topics(&before, &subscription(other, None, &[0, 1], 1)),
+                Some(false),
+                "{other:?}"
+            );
+        }
+        for unreadable in [&b""[..], b"hello world", b"\0\x01\x7f\xff\xff\xff", &before[..10]] {
+            assert_eq!(same_topics(&before, unreadable), None, "{unreadable:?}");
+            assert_eq!(same_topics(unreadable, unreadable), None, "{unreadable:?}");
+        }
+    }
+
+    #[test]
+    fn a_member_tells_what_it_has_given_up() {
+        let before = subscription(&["t"], None, &[0, 1, 2], 1);
+        let given_up = |after: &[u8]| partitions_given_up(&before, after);
+        assert_eq!(given_up(&before), 0);
+        assert_eq!(given_up(&subscription(&["t"], Some(b"data"), &[2, 3], 2)), 2);
+        assert_eq!(given_up(&subscription(&["t"], None, &[], -1)), 3);
+        assert_eq!(given_up(SUBSCRIPTION), 3);
+        // One that does not say, one that ends too early, and one that lies about how much there is.
+        assert_eq!(given_up(b"\0\0\0\0\0\0\xff\xff\xff\xff\0\0\0\0"), 0);
+        assert_eq!(given_up(b"\0\x01\0\0\0\0\xff\xff\xff\xff"), 0);
+        assert_eq!(given_up(b"\0\x01\0\0\0\0\xff\xff\xff\xff\0\0\0\x01\0\x01t\x7f\xff\xff\xff"), 0);
+    }
+
+    #[test]
+    fn a_long_name_that_is_no_text_costs_its_length_once() {
+        let name = vec![0xff; 30_000];
+        let mut part = vec![0, 0, 0, 1, 0x75, 0x30];
+        part.extend(&name);
+        part.extend(200_000_i32.to_be_bytes());
+        part.extend((0..200_000_i32).flat_map(i32::to_be_bytes));
+        let owned = [&b"\0\x01\0\0\0\0\xff\xff\xff\xff"[..], &part].concat();
+        // With a copy for each partition this would take 18 GB.
+        assert_eq!(partitions_given_up(&owned, &subscription(&["t"], None, &[], -1)), 200_000);
+        let assigned = [&b"\0\x01"[..], &part, b"\xff\xff\xff\xff"].concat();
+        let all = [("a", &assigned[..])];
+        let Moves { moved, unowned } = moves(all, [("b", &assigned[..])]).expect("it can be read");
+        assert_eq!((moved, unowned.len()), (200_000, 0));
+        let Moves { moved, unowned } = moves(all, []).expect("it can be read");
+        assert_eq!((moved, unowned["a"].values().map(Vec::len).sum::<usize>()), (0, 200_000));
+    }
+
+    #[test]
+    fn a_partition_moves_when_it_gets_another_owner() {
         let (all, low, high, none) =
             (assignment(&[0, 1, 2]), assignment(&[0, 1]), assignment(&[2]), assignment(&[]));
-        let moved = |before: &[(&'static str, &Vec<u8>)], after: &[(&'static str, &Vec<u8>)]| {
-            let owned = |list: &[(&'static str, &Vec<u8>)]| -> Vec<(&'static str, Vec<u8>)> {
-                list.iter().map(|(owner, bytes)| (*owner, (*bytes).clone())).collect()
-            };
-            let (before, after) = (owned(before), owned(after));
-            partitions_moved(
-                before.iter().map(|(owner, bytes)| (*owner, bytes.as_slice())),
-                after.iter().map(|(owner, bytes)| (*owner, bytes.as_slice())),
-            )
+        let garbage = vec![1];
+        let check = |before: &[(&str, &Vec<u8>)], after: &[(&str, &Vec<u8>)], expected: &str| {
+            let before = before.iter().map(|(owner, bytes)| (*owner, bytes.as_slice()));
+            let after = after.iter().map(|(owner, bytes)| (*owner, bytes.as_slice()));
+            let shown = moves(before, after).map(|Moves { moved, unowned }| format!("{moved} {unowned:?}"));
+            assert_eq!(shown.as_deref().unwrap_or("none"), expected);
         };
-        assert_eq!(moved(&[], &[("a", &all)]), Some(0));
-        assert_eq!(moved(&[("a", &all)], &[("a", &all)]), Some(0));
-        assert_eq!(moved(&[("a", &all)], &[("a", &low), ("b", &high)]), Some(1));
-        assert_eq!(moved(&[("a", &low), ("b", &high)], &[("a", &high), ("b", &low)]), Some(3));
+        check(&[], &[("a", &all)], "0 {}");
+        check(&[("a", &all)], &[("a", &all)], "0 {}");
+        check(&[("a", &all)], &[("a", &low), ("b", &high)], "1 {}");
+        check(&[("a", &low), ("b", &high)], &[("a", &high), ("b", &low)], "3 {}");
+        check(&[("a", &garbage)], &[], "none");
         // Cooperative: taken first, given away later.
-        assert_eq!(moved(&[("a", &all)], &[("a", &low), ("b", &none)]), Some(1));
-        assert_eq!(moved(&[("a", &low), ("b", &none)], &[("a", &low), ("b", &high)]), Some(0));
-        assert_eq!(moved(&[("a", &vec![1])], &[]), None);
+        check(&[("a", &all)], &[("a", &low), ("b", &none)], r#"0 {"a": {"t": [2]}}"#);
+        check(&[("a", &high), ("a", &low), ("b", &none)], &[("a", &low), ("b", &high)], "1 {}");
+        check(&[("a", &high), ("a", &low), ("b", &none)], &[("a", &all), ("b", &none)], "0 {}");
     }
 
     proptest! {
@@ -243,6 +399,11 @@ mod tests {
             let _ = assigned_partitions(&bytes);
             let versioned = [&[0, 0, 0, 0, 0, 2], &bytes[..]].concat();
             let _ = (subscribed_topics(&versioned), assigned_partitions(&versioned));
+            for one in [&bytes, &versioned] {
+                for other in [&bytes, &versioned] {
+                    let _ = (same_topics(one, other), partitions_given_up(one, other));
+                }
+            }
         }
     }
 }

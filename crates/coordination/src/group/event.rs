@@ -31,8 +31,8 @@ pub struct Event {
     pub join_ms: u64,
     /// How long members waited for the leader's assignment, in milliseconds.
     pub sync_ms: u64,
-    /// How many partitions have another owner than before, where the assignments are the consumer protocol's and not
-    /// too long to be read.
+    /// How many partitions were given to another member than the last one that had them, where the assignments are the
+    /// consumer protocol's and not too long to be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partitions_moved: Option<usize>,
 }
@@ -59,12 +59,30 @@ pub enum Cause {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Arc<str>>,
     },
+    /// Somebody removed several members with one request; one of them is named.
+    MembersRemoved {
+        /// How many beside that one.
+        more: usize,
+        /// What was said of that one (KIP-800).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<Arc<str>>,
+    },
     /// A member was silent for its session timeout.
     SessionExpired,
     /// A member did not come for its assignment in time.
     SyncMissed,
     /// A member joined again with other protocols or topics.
     SubscriptionChanged {
+        /// What it said (KIP-800).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<Arc<str>>,
+    },
+    /// A member joined again with the protocols and topics that it had: cooperative consumers do so when they have given
+    /// up partitions for others (KIP-429), and any consumer may ask for a rebalance.
+    MemberRejoined {
+        /// How many partitions it no longer holds of those that it held when it joined before, as far as it says.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        given_up: usize,
         /// What it said (KIP-800).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Arc<str>>,
@@ -169,6 +187,8 @@ impl Event {
             Cause::MemberJoined { reason }
             | Cause::MemberLeft { reason }
             | Cause::MemberRemoved { reason }
+            | Cause::MembersRemoved { reason, .. }
+            | Cause::MemberRejoined { reason, .. }
             | Cause::SubscriptionChanged { reason }
             | Cause::LeaderRejoined { reason } => reason.as_deref().map_or(0, str::len),
             Cause::SessionExpired | Cause::SyncMissed | Cause::StaticReplaced | Cause::TooLarge => 0,
@@ -184,6 +204,11 @@ impl Event {
     pub fn slot(&self) -> u32 {
         u32::try_from(self.number % EVENTS_KEPT as u64).expect("a remainder of a small number")
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 #[cfg(test)]
@@ -231,5 +256,30 @@ mod tests {
             r#"{"number":7,"began_ms":0,"cause":"session_expired","outcome":"stable","generation":1,"members_before":2,"members_after":1,"join_ms":3,"sync_ms":4}"#
         );
         assert_eq!(serde_json::from_str::<Event>(&json).unwrap(), event(7));
+    }
+
+    #[test]
+    fn every_cause_is_written_under_a_name_that_stays() {
+        let reason = || Some("so".into());
+        for (cause, expected) in [
+            (Cause::MemberJoined { reason: None }, r#"{"member_joined":{}}"#),
+            (Cause::MemberLeft { reason: reason() }, r#"{"member_left":{"reason":"so"}}"#),
+            (Cause::MemberRemoved { reason: None }, r#"{"member_removed":{}}"#),
+            (
+                Cause::MembersRemoved { more: 2, reason: reason() },
+                r#"{"members_removed":{"more":2,"reason":"so"}}"#,
+            ),
+            (Cause::SessionExpired, r#""session_expired""#),
+            (Cause::SyncMissed, r#""sync_missed""#),
+            (Cause::SubscriptionChanged { reason: None }, r#"{"subscription_changed":{}}"#),
+            (Cause::MemberRejoined { given_up: 0, reason: None }, r#"{"member_rejoined":{}}"#),
+            (Cause::MemberRejoined { given_up: 3, reason: None }, r#"{"member_rejoined":{"given_up":3}}"#),
+            (Cause::LeaderRejoined { reason: None }, r#"{"leader_rejoined":{}}"#),
+            (Cause::StaticReplaced, r#""static_replaced""#),
+            (Cause::TooLarge, r#""too_large""#),
+        ] {
+            assert_eq!(serde_json::to_string(&cause).unwrap(), expected);
+            assert_eq!(serde_json::from_str::<Cause>(expected).unwrap(), cause);
+        }
     }
 }

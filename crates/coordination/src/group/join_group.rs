@@ -12,6 +12,7 @@ use crate::op;
 use crate::reply::Reply;
 
 use super::Shard;
+use super::consumer_protocol;
 use super::effects::{Caller, Effects, Minted, Room, Ticket};
 use super::event::{Cause, Culprit};
 use super::machine::{GROUP_BYTES, Group, Step};
@@ -281,19 +282,37 @@ impl Group {
     /// A member that has something new to say, or takes part in the next generation.
     fn join_again(&mut self, step: &mut Step<'_>, join: Join<'_>, is_unchanged: bool) {
         let Some(id) = self.members.key(&join.op.member_id) else { return };
-        let reason = join.reason();
         let why = Why {
-            cause: if is_unchanged {
-                Cause::LeaderRejoined { reason }
-            } else {
-                Cause::SubscriptionChanged { reason }
-            },
+            cause: self.rejoin_cause(&id, &join, is_unchanged),
             who: self.culprit(&id),
             members_before: self.members.len(),
         };
         let ticket = join.ticket;
         self.members.update(&id, join.into_member(), step.now.at, &self.name, step.deadlines);
         self.park_join(step, id, ticket, why);
+    }
+
+    /// Why a rebalance begins with this join of somebody who is in already. As in Kafka any change of the metadata begins
+    /// one; but consumers put into it what they have at the moment, and that is no other subscription.
+    fn rejoin_cause(&self, id: &str, join: &Join<'_>, is_unchanged: bool) -> Cause {
+        let reason = join.reason();
+        // In a rebalance that is under way nobody will ask.
+        if is_unchanged || matches!(self.phase, Phase::Preparing(_)) {
+            return Cause::LeaderRejoined { reason };
+        }
+        let same = self.members.get(id).filter(|member| self.wants_the_same(member, &join.protocols));
+        let Some(member) = same else { return Cause::SubscriptionChanged { reason } };
+        let protocol = self.protocol.as_deref().unwrap_or_default();
+        let after = join.protocols.iter().find(|(name, _)| **name == *protocol);
+        let given_up = match (member.metadata(protocol), after) {
+            (Some(before), Some((_, after))) => consumer_protocol::partitions_given_up(before, after),
+            _ => 0,
+        };
+        if given_up == 0 && self.is_leader(id) {
+            Cause::LeaderRejoined { reason }
+        } else {
+            Cause::MemberRejoined { given_up, reason }
+        }
     }
 
     /// A static member that was restarted takes the place of its former self (KIP-345).
@@ -348,6 +367,7 @@ impl Group {
                 }
             }
             Phase::Stable(phase) => {
+                phase.rename(old, id);
                 phase.unsynced.members.remove(old);
             }
             Phase::Empty | Phase::Dead => {}

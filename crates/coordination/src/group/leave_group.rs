@@ -47,14 +47,23 @@ impl Group {
             return Err(ErrorCode::CoordinatorNotAvailable);
         }
         let members_before = self.members.len();
+        let mut gone = 0;
         let mut first = None;
         let mut left = Vec::with_capacity(leaving.len());
         for member in leaving {
             let result = self.leave_one(step, member, caller);
             left.push(left_member(member, result.as_ref().map(|_| ()).map_err(|code| *code)));
-            first = first.or(result.ok());
+            let gone_before = gone;
+            gone = members_before - self.members.len();
+            // Ids that have not joined yet are no members; one of them is named only if nobody else has left.
+            if first.is_none() || (gone_before == 0 && gone == 1) {
+                first = result.ok();
+            }
         }
-        if let Some((cause, who)) = first {
+        if let Some((mut cause, who)) = first {
+            if gone > 1 {
+                cause = several(cause, gone - 1);
+            }
             self.note_arrival(step, false);
             self.rebalance(step, Why { cause, who: Some(who), members_before }, By::Request);
         }
@@ -152,6 +161,17 @@ impl Group {
             self.note_arrival(step, false);
             self.rebalance(step, why, By::Expiry);
         }
+    }
+}
+
+/// The cause of a rebalance after the loss of one member and `more` others. No member leaves for others, so that all of
+/// them were removed, whoever sent the request.
+fn several(cause: Cause, more: usize) -> Cause {
+    match cause {
+        Cause::MemberLeft { reason } | Cause::MemberRemoved { reason } => {
+            Cause::MembersRemoved { more, reason }
+        }
+        other => other,
     }
 }
 

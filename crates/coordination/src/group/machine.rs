@@ -9,13 +9,13 @@ use crate::ids::{GroupId, OrgId};
 use crate::limits::READ_ASSIGNMENT_BYTES_MAX;
 use crate::reply::Reply;
 
-use super::consumer_protocol;
+use super::consumer_protocol::{self, Moves};
 use super::deadlines::{Deadlines, Due};
 use super::effects::{Effects, Room, Ticket, Usage};
 use super::event::{Culprit, Events};
-use super::member::{Member, Members};
+use super::member::{Member, Members, offered_bytes};
 use super::offsets::Offsets;
-use super::phase::Phase;
+use super::phase::{Owned, Phase};
 use super::record::{GroupRecord, GroupValue, Identity, MemberValue};
 use super::settings::GroupSettings;
 use super::timestamp::{Now, Timestamp};
@@ -245,17 +245,51 @@ impl Group {
         Some(subscribed)
     }
 
-    /// How many partitions were taken from their owner since `owned`, if this is a group of consumers.
-    pub(super) fn partitions_moved(&self, owned: &[(Arc<str>, Bytes)]) -> Option<usize> {
+    /// How many partitions have another owner than in `owned`, if this is a group of consumers; and those that nobody has
+    /// now, as assignments of their last owners.
+    pub(super) fn moves(&self, owned: &[(Arc<str>, Bytes)]) -> Option<(usize, Owned)> {
         if self.protocol_type.as_deref() != Some(CONSUMER) {
             return None;
         }
         if self.members.assigned_bytes() + owned_bytes(owned) > READ_ASSIGNMENT_BYTES_MAX {
             return None;
         }
-        let before = owned.iter().map(|(id, assignment)| (&**id, &**assignment));
-        let after = self.members.iter().map(|(id, member)| (&**id, &**member.assignment()));
-        consumer_protocol::partitions_moved(before, after)
+        let before = owned.iter().map(|(id, assignment)| (id, &**assignment));
+        let after = self.members.iter().map(|(id, member)| (id, &**member.assignment()));
+        let Moves { moved, mut unowned } = consumer_protocol::moves(before, after)?;
+        let topics = unowned.values().flat_map(BTreeMap::keys).map(|topic| &**topic);
+        if let Some(subscribed) = self.subscribed(topics) {
+            // What nobody reads any more has no next owner. Without this a group that reads a topic a day would remember
+            // them all.
+            let subscribed: BTreeSet<String> = subscribed.into_iter().map(str::to_owned).collect();
+            for topics in unowned.values_mut() {
+                topics.retain(|topic, _| subscribed.contains(&**topic));
+            }
+        }
+        let unowned = unowned.into_iter().filter(|(_, topics)| !topics.is_empty()).map(|(owner, topics)| {
+            let topics = topics.iter().map(|(topic, partitions)| (&**topic, partitions.iter().copied()));
+            (Arc::clone(owner), consumer_protocol::encode_assignment(topics))
+        });
+        Some((moved, unowned.collect()))
+    }
+
+    /// Whether the member asks for the same as before with these protocols, if this is a group of consumers whose
+    /// subscriptions can be read.
+    pub(super) fn wants_the_same(&self, member: &Member, protocols: &[(Arc<str>, Bytes)]) -> bool {
+        let before = member.protocols();
+        let is_too_long = offered_bytes(before) + offered_bytes(protocols) > READ_ASSIGNMENT_BYTES_MAX;
+        if is_too_long || self.protocol_type.as_deref() != Some(CONSUMER) {
+            return false;
+        }
+        let is_known = |name| !member.may_offer_more || before.iter().any(|(known, _)| known == name);
+        let mut after = protocols.iter().filter(|(name, _)| is_known(name));
+        let is_same = before.iter().all(|(name, before)| {
+            after.next().is_some_and(|(offered, after)| {
+                let is_same = || consumer_protocol::same_topics(before, after) == Some(true);
+                offered == name && (after == before || is_same())
+            })
+        });
+        is_same && after.next().is_none()
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) struct Member {
     pub(super) rebalance_timeout_ms: i32,
     /// Names and metadata of what it offers, the best first; no name twice.
     protocols: Protocols,
+    /// Whether it may offer more than that: of a group in the log only the chosen protocol is known.
+    pub(super) may_offer_more: bool,
     /// What the leader assigned last.
     assignment: Bytes,
     /// Whether it waits in its first join.
@@ -214,6 +216,7 @@ impl Members {
             session_timeout_ms: new.session_timeout_ms,
             rebalance_timeout_ms: new.rebalance_timeout_ms,
             protocols: Protocols::default(),
+            may_offer_more: false,
             assignment: Bytes::new(),
             new: true,
             expires,
@@ -289,6 +292,7 @@ impl Members {
             member.session_timeout_ms = request.session_timeout_ms;
             member.rebalance_timeout_ms = request.rebalance_timeout_ms;
             member.queue_by(now.after(member.session_timeout()), id, group, deadlines);
+            member.may_offer_more = false;
             self.set_protocols(id, request.protocols);
         }
     }
@@ -322,8 +326,10 @@ impl Members {
         }
     }
 
-    pub(super) fn set_assignment(&mut self, id: &str, assignment: Bytes) {
+    /// Gives a member that the log tells of what it was assigned.
+    pub(super) fn restore(&mut self, id: &str, assignment: Bytes) {
         if let Some(member) = self.by_id.get_mut(id) {
+            member.may_offer_more = true;
             self.bytes = self.bytes - member.assignment.len() + assignment.len();
             member.assignment = assignment;
         }

@@ -70,9 +70,15 @@ pub(super) struct Completing {
 #[derive(Clone, Debug)]
 pub(super) struct Stable {
     pub(super) unsynced: Unsynced,
-    /// What members owned that have just been removed, for the rebalance that follows.
-    pub(super) lost: Vec<(Arc<str>, Bytes)>,
+    /// What has lost its owner, for the rebalance that follows: partitions that the assignment took from a member and gave
+    /// to nobody yet, and all that members had who have just been removed.
+    pub(super) lost: Owned,
+    /// What the former take. The latter are no sooner lost than the rebalance begins.
+    pub(super) lost_bytes: usize,
 }
+
+/// Owners of partitions, each with an assignment. One may come more than once.
+pub(super) type Owned = Vec<(Arc<str>, Bytes)>;
 
 /// Members that have not come for their assignment in this generation.
 #[derive(Clone, Debug, Default)]
@@ -89,8 +95,8 @@ pub(super) struct Story {
     pub(super) began: Now,
     /// When the join phase ended.
     pub(super) joined: Option<Timestamp>,
-    /// Who owned what in the last stable generation.
-    pub(super) owned: Vec<(Arc<str>, Bytes)>,
+    /// Who owned what in the last stable generation, behind what had lost its owner before.
+    pub(super) owned: Owned,
     /// What `owned` takes: members that leave or are assigned something else do not give it back before the story ends.
     pub(super) owned_bytes: usize,
 }
@@ -107,10 +113,21 @@ pub(super) struct Why {
 impl Story {
     /// A static member goes on under another id; what it owned it still owns.
     pub(super) fn rename(&mut self, old: &Arc<str>, id: &Arc<str>) {
-        // Ids are shared, so that a glance is enough: all members may be restarted at once.
-        for (owner, _) in self.owned.iter_mut().filter(|(owner, _)| Arc::ptr_eq(owner, old)) {
-            *owner = Arc::clone(id);
-        }
+        rename(&mut self.owned, old, id);
+    }
+}
+
+impl Stable {
+    /// As [`Story::rename`].
+    pub(super) fn rename(&mut self, old: &Arc<str>, id: &Arc<str>) {
+        rename(&mut self.lost, old, id);
+    }
+}
+
+fn rename(owned: &mut [(Arc<str>, Bytes)], old: &Arc<str>, id: &Arc<str>) {
+    // Ids are shared, so that a glance is enough: all members may be restarted at once.
+    for (owner, _) in owned.iter_mut().filter(|(owner, _)| Arc::ptr_eq(owner, old)) {
+        *owner = Arc::clone(id);
     }
 }
 
@@ -125,12 +142,13 @@ impl Phase {
         }
     }
 
-    /// What the story of a rebalance under way takes.
+    /// What the owners take that are remembered for a story, under way or to come.
     pub(super) fn owned_bytes(&self) -> usize {
         match self {
             Self::Preparing(phase) => phase.story.owned_bytes,
             Self::Completing(phase) => phase.story.owned_bytes,
-            Self::Empty | Self::Stable(_) | Self::Dead => 0,
+            Self::Stable(phase) => phase.lost_bytes,
+            Self::Empty | Self::Dead => 0,
         }
     }
 

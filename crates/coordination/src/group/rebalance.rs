@@ -260,6 +260,20 @@ impl Group {
         self.members.iter().map(member).collect()
     }
 
+    /// Counts the partitions that have moved, and remembers who had those that nobody has now, if there is room for it
+    /// beside the new assignment.
+    fn note_moves(&mut self, step: &Step<'_>, story: &Story) -> Option<usize> {
+        let (moved, unowned) = self.moves(&story.owned)?;
+        let room = step.room.bytes.saturating_add(story.owned_bytes);
+        let bytes = owned_bytes(&unowned);
+        if let Phase::Stable(phase) = &mut self.phase
+            && bytes <= room.saturating_sub(self.members.assigned_bytes())
+        {
+            (phase.lost, phase.lost_bytes) = (unowned, bytes);
+        }
+        Some(moved)
+    }
+
     /// Writes down a rebalance that has ended.
     pub(super) fn leave_event(
         &mut self,
@@ -268,7 +282,7 @@ impl Group {
         outcome: Outcome,
         members_after: usize,
     ) {
-        let Some(identity) = &self.identity else { return };
+        let Some(identity) = self.identity else { return };
         let joined = story.joined.unwrap_or(step.now.at);
         let event = Box::new(Event {
             number: self.events.next_number(),
@@ -282,7 +296,7 @@ impl Group {
             join_ms: millis(joined.since(story.began.at)),
             sync_ms: millis(step.now.at.since(joined)),
             partitions_moved: match outcome {
-                Outcome::Stable => self.partitions_moved(&story.owned),
+                Outcome::Stable => self.note_moves(step, story),
                 Outcome::Empty | Outcome::Overtaken => None,
             },
         });

@@ -215,13 +215,13 @@ impl Group {
                 continue;
             }
             self.members.add(&id, new, Timestamp::from_millis(u64::MAX), &self.name, deadlines);
-            self.members.set_assignment(&id, copy(&member.assignment));
+            self.members.restore(&id, copy(&member.assignment));
         }
         self.note_subscriptions();
         self.phase = if self.members.is_empty() {
             Phase::Empty
         } else {
-            Phase::Stable(Stable { unsynced: Unsynced::default(), lost: Vec::new() })
+            Phase::Stable(Stable { unsynced: Unsynced::default(), lost: Vec::new(), lost_bytes: 0 })
         };
     }
 

@@ -115,7 +115,7 @@ impl Group {
         // The bytes are copied, so that they do not keep the whole request in memory.
         self.members
             .assign(|id| assigned.get(&**id).map_or_else(Bytes::new, |bytes| Bytes::copy_from_slice(bytes)));
-        self.enter(step, Phase::Stable(Stable { unsynced, lost: Vec::new() }));
+        self.enter(step, Phase::Stable(Stable { unsynced, lost: Vec::new(), lost_bytes: 0 }));
         self.store(step);
         for (id, ticket) in syncing {
             step.reply(ticket, self.synced(&id));

@@ -64,6 +64,24 @@ pub struct AclFilter {
     pub permission: Option<Permission>,
 }
 
+/// Whose quotas are asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DescribeClientQuotas {
+    /// What is asked of each part of an entity.
+    pub components: Vec<QuotaComponent>,
+}
+
+/// What is asked of one part of an entity.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QuotaComponent {
+    /// `user`, `client-id` or `ip`.
+    pub entity_type: String,
+    /// 0 for the one with this name, 1 for the default, 2 for any.
+    pub match_type: i8,
+    /// The name.
+    pub name: Option<String>,
+}
+
 /// Users whose kinds of passwords are asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DescribeUserScramCredentials {

@@ -54,6 +54,13 @@ pub struct DeleteAcls {
     pub results: Vec<Result<Vec<Acl>, Refusal>>,
 }
 
+/// Quotas; there are none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DescribeClientQuotas {
+    /// Why they are not told.
+    pub error: Option<Refusal>,
+}
+
 /// Users and the kinds of passwords they have.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DescribeUserScramCredentials {

@@ -130,10 +130,12 @@ pub(crate) fn said(error: Option<ErrorCode>) -> String {
     error.map_or("ok".to_owned(), |code| format!("{} {}", code.number(), code.name()))
 }
 
-/// `range`, `range@t1+t2` or `range:text`.
+/// `range`, `range@t1+t2`, `range@t1+t2/t1-0+t2-0` with partitions that the member has, or `range:text`.
 pub(crate) fn protocol(text: &str) -> (String, Bytes) {
     if let Some((name, topics)) = text.split_once('@') {
-        let mut bytes = vec![0, 0];
+        let (topics, owned) =
+            topics.split_once('/').map_or((topics, None), |(topics, owned)| (topics, Some(owned)));
+        let mut bytes = vec![0, u8::from(owned.is_some())];
         let topics: Vec<&str> = topics.split('+').filter(|topic| !topic.is_empty()).collect();
         bytes.extend(i32::try_from(topics.len()).unwrap().to_be_bytes());
         for topic in topics {
@@ -141,6 +143,9 @@ pub(crate) fn protocol(text: &str) -> (String, Bytes) {
             bytes.extend(topic.as_bytes());
         }
         bytes.extend((-1_i32).to_be_bytes());
+        if let Some(owned) = owned {
+            put_partitions(&mut bytes, owned);
+        }
         return (name.to_owned(), bytes.into());
     }
     let (name, metadata) = text.split_once(':').unwrap_or((text, ""));
@@ -150,24 +155,29 @@ pub(crate) fn protocol(text: &str) -> (String, Bytes) {
 /// `a~1:text` or `a~1@t-0+t-1`.
 pub(crate) fn assignment(text: &str) -> (String, Bytes) {
     if let Some((id, partitions)) = text.split_once('@') {
-        let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
-        for place in partitions.split('+').filter(|place| !place.is_empty()) {
-            let (topic, partition) = partition(place);
-            topics.entry(topic).or_default().push(partition);
-        }
         let mut bytes = vec![0, 0];
-        bytes.extend(i32::try_from(topics.len()).unwrap().to_be_bytes());
-        for (topic, partitions) in topics {
-            bytes.extend(i16::try_from(topic.len()).unwrap().to_be_bytes());
-            bytes.extend(topic.as_bytes());
-            bytes.extend(i32::try_from(partitions.len()).unwrap().to_be_bytes());
-            bytes.extend(partitions.iter().flat_map(|partition| partition.to_be_bytes()));
-        }
+        put_partitions(&mut bytes, partitions);
         bytes.extend((-1_i32).to_be_bytes());
         return (id.to_owned(), bytes.into());
     }
     let (id, assigned) = text.split_once(':').unwrap_or((text, ""));
     (id.to_owned(), Bytes::from(assigned.to_owned()))
+}
+
+/// Appends `t-0+t-1` as subscriptions and assignments have it.
+fn put_partitions(bytes: &mut Vec<u8>, partitions: &str) {
+    let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
+    for place in partitions.split('+').filter(|place| !place.is_empty()) {
+        let (topic, partition) = partition(place);
+        topics.entry(topic).or_default().push(partition);
+    }
+    bytes.extend(i32::try_from(topics.len()).unwrap().to_be_bytes());
+    for (topic, partitions) in topics {
+        bytes.extend(i16::try_from(topic.len()).unwrap().to_be_bytes());
+        bytes.extend(topic.as_bytes());
+        bytes.extend(i32::try_from(partitions.len()).unwrap().to_be_bytes());
+        bytes.extend(partitions.iter().flat_map(|partition| partition.to_be_bytes()));
+    }
 }
 
 pub(crate) fn metadata_text(metadata: &Bytes) -> String {

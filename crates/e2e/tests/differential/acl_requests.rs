@@ -146,6 +146,19 @@ pub(crate) fn alter_users(deleted: &[(&str, i8)], given: &[Given]) -> AnyRequest
     })
 }
 
+/// DescribeClientQuotas: of each part of an entity its type, how it is matched, and its name.
+pub(crate) fn show_quotas(components: &[(&str, i8, Option<&str>)], strict: bool) -> AnyRequest {
+    let component = |&(entity_type, match_type, name): &(&str, i8, Option<&str>)| {
+        let (entity_type, match_name) = (entity_type.to_owned(), name.map(str::to_owned));
+        describe_client_quotas::ComponentData { entity_type, match_type, match_name }
+    };
+    let components = components.iter().map(component).collect();
+    AnyRequest::DescribeClientQuotas(describe_client_quotas::DescribeClientQuotasRequest {
+        components,
+        strict,
+    })
+}
+
 pub(crate) fn show_users(users: Option<&[&str]>) -> AnyRequest {
     let named = |name: &&str| describe_user_scram_credentials::UserName { name: (*name).to_owned() };
     AnyRequest::DescribeUserScramCredentials(

@@ -1,4 +1,4 @@
-//! Scripts about logins and passwords, good and bad.
+//! Scripts about logins, passwords and quotas, good and bad.
 
 use bytes::Bytes;
 use sasl::scram::{Client, Variant};
@@ -19,6 +19,7 @@ pub(crate) fn run(pair: &mut Pair) {
     bare_words(pair);
     passwords(pair);
     other_users_passwords(pair);
+    quotas(pair);
 }
 
 fn choosing_a_mechanism(pair: &mut Pair) {
@@ -236,6 +237,40 @@ fn passwords(pair: &mut Pair) {
     }
     pair.ask("all gone", 0, |_| alter_users(&[("bob", 1), ("carl", 1), ("dora", 2)], &[]));
     look(pair);
+}
+
+/// DescribeClientQuotas. Neither broker has been given any.
+fn quotas(pair: &mut Pair) {
+    type Asked = &'static [(&'static str, i8, Option<&'static str>)];
+    let cases: [(&str, Asked); 19] = [
+        ("all", &[]),
+        ("a user", &[("user", 0, Some("bob"))]),
+        ("a user and a client id", &[("user", 0, Some("bob")), ("client-id", 2, None)]),
+        ("the default user", &[("user", 1, None)]),
+        ("any user", &[("user", 2, None)]),
+        ("any client id", &[("client-id", 2, None)]),
+        ("an address", &[("ip", 0, Some("10.0.0.1"))]),
+        ("any address", &[("ip", 2, None)]),
+        ("no type", &[("", 0, Some("bob"))]),
+        ("an unknown type", &[("group", 0, Some("bob"))]),
+        ("a type with another case", &[("User", 0, Some("bob"))]),
+        ("the same type twice", &[("user", 0, Some("bob")), ("user", 0, Some("carl"))]),
+        ("an unknown type twice", &[("group", 9, None), ("group", 9, None)]),
+        ("one without a name", &[("user", 0, None)]),
+        ("a default with a name", &[("user", 1, Some("bob"))]),
+        ("any with a name", &[("user", 2, Some("bob"))]),
+        ("an unknown kind of match", &[("user", 3, None)]),
+        ("an address of a user", &[("ip", 0, Some("10.0.0.1")), ("user", 0, Some("bob"))]),
+        (
+            "a user at any address, unknown",
+            &[("client-id", 2, None), ("ip", 2, None), ("group", 0, Some("g"))],
+        ),
+    ];
+    for (what, asked) in cases {
+        for (version, strict) in [(0, false), (1, true)] {
+            pair.ask(what, version, |_| show_quotas(asked, strict));
+        }
+    }
 }
 
 /// Whoever logged in by a password sees the same as who came in without.

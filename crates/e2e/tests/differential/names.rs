@@ -349,6 +349,7 @@ impl Names {
                     result.matching_acls.sort_by_key(|acl| format!("{acl:?}"));
                 }
             }
+            AnyResponse::DescribeClientQuotas(response) => response.throttle_time_ms = 0,
             AnyResponse::DescribeUserScramCredentials(response) => {
                 response.throttle_time_ms = 0;
                 response.results.sort_by(|a, b| a.user.cmp(&b.user));

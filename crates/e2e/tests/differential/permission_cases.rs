@@ -253,6 +253,9 @@ fn about_the_cluster() -> Vec<Case> {
         }),
         case("passwords", 0..=0, &[of_cluster(DESCRIBE)], |_, _, _| show_users(Some(&["some", "ghost"]))),
         case("all passwords", 0..=0, &[of_cluster(DESCRIBE)], |_, _, _| show_users(Some(&[]))),
+        case("quotas", 0..=1, &[of_cluster(DESCRIBE_CONFIGS)], |_, _, _| {
+            show_quotas(&[("user", 2, None)], true)
+        }),
         case("new passwords", 0..=0, &[of_cluster(ALTER)], |_, _, _| {
             let given = Given {
                 name: "new".to_owned(),

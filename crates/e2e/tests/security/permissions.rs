@@ -56,6 +56,7 @@ fn refused_with(api: ApiKey) -> Option<&'static [i16]> {
         | ApiKey::DeleteAcls
         | ApiKey::DescribeLogDirs
         | ApiKey::ListPartitionReassignments
+        | ApiKey::DescribeClientQuotas
         | ApiKey::DescribeUserScramCredentials
         | ApiKey::AlterUserScramCredentials => Some(&[CLUSTER_REFUSED]),
     }

@@ -397,6 +397,19 @@ pub(crate) fn requests(api: ApiKey, names: &Names) -> Vec<(i16, AnyRequest)> {
                 AnyRequest::OffsetDelete(offset_delete::OffsetDeleteRequest { group_id: group, topics }),
             )]
         }
+        ApiKey::DescribeClientQuotas => {
+            let named = describe_client_quotas::ComponentData {
+                entity_type: "user".to_owned(),
+                match_type: 0,
+                match_name: Some(user),
+            };
+            let components = vec![named];
+            let request = describe_client_quotas::DescribeClientQuotasRequest { components, strict: false };
+            vec![
+                (0, AnyRequest::DescribeClientQuotas(request.clone())),
+                (1, AnyRequest::DescribeClientQuotas(request)),
+            ]
+        }
         ApiKey::DescribeUserScramCredentials => {
             let users = Some(vec![describe_user_scram_credentials::UserName { name: user }]);
             let request = |users| {

@@ -94,6 +94,8 @@ fn kafka_configs_gives_and_takes_passwords() {
     assert!(listed.contains("ann"), "{listed}");
     let let_in = logs_in();
     assert!(let_in.success(), "{let_in:?}");
+    let described = configs(&["--describe"]);
+    assert!(described.contains("ann") && described.contains("SCRAM-SHA-256=iterations=8192"), "{described}");
     configs(&["--alter", "--delete-config", "SCRAM-SHA-256"]);
     assert!(!logs_in().success());
 }

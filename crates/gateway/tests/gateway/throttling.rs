@@ -6,7 +6,7 @@ use coordination::reply::Reply;
 use gateway::Options;
 use wire::api::produce::ProduceRequest;
 
-use crate::script::{Running, describe, fetch, produce, reply_to};
+use crate::script::{Call, Running, describe, fetch, produce, reply_to};
 
 const THROTTLE: Duration = Duration::from_millis(300);
 
@@ -29,6 +29,46 @@ async fn an_answer_that_throttles_leaves_at_once_and_nothing_starts_for_that_tim
     assert_eq!(client.receive_id().await, Some(2));
     assert!(begun.elapsed() >= THROTTLE, "{:?}", begun.elapsed());
     assert_eq!(gateway.metric("throttled_total"), Some(1.0));
+}
+
+#[tokio::test]
+async fn producers_on_other_connections_of_the_organisation_wait_too() {
+    let gateway = Running::start(Options::default());
+    *gateway.script.throttle.lock() = THROTTLE;
+    let mut first = gateway.connect().await;
+    let begun = Instant::now();
+    first.send(&produce(1, "t", 1, 10)).await;
+    assert_eq!(first.receive_id().await, Some(1));
+    let mut second = gateway.connect().await;
+    second.send(&[describe(2), produce(3, "t", 1, 10)].concat()).await;
+    assert_eq!(second.receive_id().await, Some(2));
+    assert_eq!(second.receive_id().await, Some(3));
+    assert!(begun.elapsed() >= THROTTLE, "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn nobody_waits_again_for_what_others_have_taken_meanwhile() {
+    let mut gateway = Running::start(Options::default());
+    let (mut first, mut second) = (gateway.connect().await, gateway.connect().await);
+    first.send(&produce(1, "t", -1, 10)).await;
+    let asked_first = gateway.next_call().await;
+    second.send(&produce(2, "t", -1, 10)).await;
+    let asked_second = gateway.next_call().await;
+    answer(asked_first, THROTTLE);
+    assert_eq!(first.receive_id().await, Some(1));
+    let mut third = gateway.connect().await;
+    third.send(&[describe(3), produce(4, "t", 1, 10)].concat()).await;
+    assert_eq!(third.receive_id().await, Some(3));
+    answer(asked_second, Duration::from_secs(3600));
+    assert_eq!(second.receive_id().await, Some(2));
+    assert_eq!(third.receive_id().await, Some(4));
+}
+
+/// Answers a produce request that waits.
+fn answer(call: Call, throttle: Duration) {
+    let Reply::Produce(mut reply) = reply_to(&call.op) else { panic!("a Produce was sent") };
+    reply.throttle = throttle;
+    call.reply.expect("it waits").send(Reply::Produce(reply)).expect("the connection waits");
 }
 
 #[tokio::test]

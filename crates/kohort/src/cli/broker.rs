@@ -40,7 +40,7 @@ pub(crate) struct BrokerArgs {
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct BrokerRunArgs {
     /// Listen for gateways here, on UDP; also the setting kohort.rail.listen
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = rail_address)]
     pub(crate) rail_listen: Option<SocketAddr>,
 
     /// Keep data in this directory [default: ./kohort-data]
@@ -80,6 +80,10 @@ impl BrokerRunArgs {
     }
 }
 
+fn rail_address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "must be an IP address and a port, as 0.0.0.0:9643")
+}
+
 /// What can be done about the gateways of a broker.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BrokerCommand {
@@ -116,4 +120,24 @@ pub(crate) enum BrokerCommand {
         #[command(flatten)]
         ask: AskArgs,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use crate::cli::Cli;
+
+    #[test]
+    fn the_rail_listens_on_an_address_and_a_port() {
+        let said = |address| {
+            let parsed = Cli::try_parse_from(["kohort", "broker", "--rail-listen", address]);
+            parsed.err().map(|error| error.to_string())
+        };
+        assert_eq!(said("0.0.0.0:9643"), None);
+        for wrong in ["localhost:31643", "foo", "127.0.0.1"] {
+            let said = said(wrong).unwrap();
+            assert!(said.contains("must be an IP address and a port, as 0.0.0.0:9643"), "{said}");
+        }
+    }
 }

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{ArgGroup, Args, Subcommand};
 
-use super::{AdminArgs, ClientArgs, OutputArgs};
+use super::{AdminArgs, ClientArgs, OutputArgs, admin_address};
 use crate::group_command::moment::{parse_duration, parse_moment};
 
 const GROUP_EXAMPLES: &str = "\
@@ -21,7 +22,13 @@ Examples:
   kohort group remove-member billing --all --reason \"moved to another cluster\"
   kohort group delete billing --bootstrap kafka.example:9092
 
-All but `events` work with any Kafka.";
+All but `events` work with any Kafka. Members of groups of type Consumer (the newer protocol of
+KIP-848) are not read yet; Kafka's kafka-consumer-groups shows and removes them.";
+
+const DESCRIBE_NOTES: &str = "\
+Members of groups of type Consumer (the newer protocol of KIP-848) are not read yet: --members fails
+for such a group, and its partitions are shown without their owners. Kafka's kafka-consumer-groups
+shows them.";
 
 /// What can be done with consumer groups.
 #[derive(Debug, Subcommand)]
@@ -41,6 +48,7 @@ pub(crate) enum GroupCommand {
         client: ClientArgs,
     },
     /// Show how far groups have read, who is in them, or their state
+    #[command(after_help = DESCRIBE_NOTES)]
     Describe(Box<DescribeArgs>),
     /// Show why a group rebalanced: when, because of whom, how long it took (Kohort only)
     Events(Box<EventsArgs>),
@@ -95,9 +103,10 @@ pub(crate) enum GroupCommand {
 
 /// Groups by name, or all.
 #[derive(Debug, Clone, Args)]
+#[group(required = true, multiple = false)]
 pub(crate) struct GroupsArgs {
     /// The groups' names
-    #[arg(value_name = "GROUP", required_unless_present = "all_groups", conflicts_with = "all_groups")]
+    #[arg(value_name = "GROUP")]
     pub(crate) groups: Vec<String>,
 
     /// Take all groups
@@ -133,8 +142,9 @@ pub(crate) struct DescribeArgs {
     #[command(flatten)]
     pub(crate) client: ClientArgs,
 
-    /// Ask Kohort's admin listener for the group's id and locator too; for --state
-    #[arg(long, env = "KOHORT_ADMIN", value_name = "ADDR:PORT")]
+    /// Ask Kohort's admin listener for the group's id and locator too, which KOHORT_ADMIN in the environment also
+    /// asks for; for --state
+    #[arg(long, value_name = "ADDR:PORT", requires = "state", value_parser = admin_address)]
     pub(crate) admin: Option<String>,
 
     /// The running broker's data directory, where the token for --admin is
@@ -148,9 +158,16 @@ pub(crate) struct DescribeArgs {
 
 impl DescribeArgs {
     /// The admin listener, if it shall be asked.
+    ///
+    /// The variable is not the flag's own: one that is set for other commands must not make this one ask for --state.
     pub(crate) fn admin(&self) -> Option<AdminArgs> {
-        let admin = self.admin.clone()?;
-        Some(AdminArgs { admin, data_dir: self.data_dir.clone(), token_file: self.token_file.clone() })
+        let variable = || admin_address(&std::env::var("KOHORT_ADMIN").ok()?).ok();
+        Some(AdminArgs {
+            admin: self.admin.clone().or_else(variable)?,
+            data_dir: self.data_dir.clone(),
+            token_file: self.token_file.clone(),
+            timeout: self.client.timeout,
+        })
     }
 }
 
@@ -161,7 +178,7 @@ pub(crate) struct EventsArgs {
     pub(crate) group: String,
 
     /// Show only this many, the newest
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) last: Option<usize>,
 
     /// The organisation that the group belongs to [default: default]
@@ -180,15 +197,18 @@ pub(crate) struct EventsArgs {
 const RESET_USAGE: &str = "\
 kohort group reset <GROUP>... --topic <TOPIC[:PARTITION,…]> <WHERE TO> [--execute] [OPTIONS]
        kohort group reset --all-groups --all-topics <WHERE TO> [--execute] [OPTIONS]
-       kohort group reset <GROUP>... --from-file <FILE> [--execute] [OPTIONS]";
+       kohort group reset <GROUP>... --from-file <FILE> [--execute] [OPTIONS]
+       kohort group reset --all-groups --from-file <FILE> [--execute] [OPTIONS]";
 
 const RESET_NOTES: &str = "\
 Offsets before the first one of a partition become the first, those after the last the end; a line
-on standard error says so. Where no record is as young as --to-datetime or --by-duration ask for,
-the end is taken.
+on standard error says so. Only --to-current keeps what is committed, wherever that is: beyond the
+end NEW-LAG is negative. Where no record is as young as --to-datetime or --by-duration ask for, the
+end is taken.
 
 --from-file reads lines of TOPIC,PARTITION,OFFSET or GROUP,TOPIC,PARTITION,OFFSET, as --export
-writes them for one group or for several.";
+writes them for one group or for several. With --all-groups the groups are those of the file. A
+group that does not exist yet begins with the offsets that it gets.";
 
 const SCOPE: &str = "Which offsets";
 const SCENARIO: &str = "Where to";
@@ -276,13 +296,18 @@ fn topic_scope(text: &str) -> Result<TopicScope, String> {
         Some((topic, list)) => {
             let number = |part: &str| match part.trim().parse::<i32>() {
                 Ok(number) if number >= 0 => Ok(number),
-                _ => Err(format!("`{part}` is no partition; expected TOPIC or TOPIC:0,1,2")),
+                _ => Err(format!(
+                    "`{part}` is no partition; expected TOPIC or TOPIC:0,1,2, and --topic again for another topic"
+                )),
             };
             (topic, Some(list.split(',').map(number).collect::<Result<Vec<_>, _>>()?))
         }
     };
     if topic.is_empty() {
         return Err("expected TOPIC or TOPIC:0,1,2".to_owned());
+    }
+    if topic.contains(',') {
+        return Err(format!("`{topic}` is no name of a topic; repeat --topic for each of several"));
     }
     Ok(TopicScope { topic: topic.to_owned(), partitions })
 }
@@ -310,6 +335,35 @@ mod tests {
         for wrong in ["", ":1", "orders:", "orders:-1", "orders:x", "orders:1,,2"] {
             assert!(scope(wrong).is_err(), "{wrong}");
         }
+        for several in ["orders,users", "orders,users:0", "orders:0,users:1"] {
+            let refusal = scope(several).unwrap_err();
+            assert!(refusal.contains("--topic"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn without_a_group_it_is_said_that_all_can_be_taken() {
+        for words in ["describe", "delete", "reset --all-topics --to-latest"] {
+            let refusal = parse(words).unwrap_err();
+            assert!(refusal.contains("GROUP") && refusal.contains("--all-groups"), "{refusal}");
+        }
+        assert!(parse("delete a --all-groups").is_err());
+        parse("delete a b").unwrap();
+        parse("delete --all-groups").unwrap();
+    }
+
+    #[test]
+    fn the_admin_listener_is_asked_for_states_only() {
+        parse("describe a --state --admin 127.0.0.1:9644").unwrap();
+        let refusal = parse("describe a --admin 127.0.0.1:9644").unwrap_err();
+        assert!(refusal.contains("--state"), "{refusal}");
+    }
+
+    #[test]
+    fn the_newest_none_is_nothing_to_ask_for() {
+        parse("events a --last 1").unwrap();
+        let refusal = parse("events a --last 0").unwrap_err();
+        assert!(refusal.contains("0 is not in 1.."), "{refusal}");
     }
 
     #[test]

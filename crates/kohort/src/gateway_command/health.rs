@@ -83,6 +83,9 @@ mod tests {
         health.draining();
         assert_eq!(get("/readyz").await, (503, "draining\n"));
         assert_eq!(get("/livez").await.status, 200);
-        assert_eq!(get("/v1/orgs").await.status, 404);
+        assert_eq!(get("/v1").await.status, 404);
+        let no_broker =
+            r#"{"error":"this is not a broker's admin listener; name the broker's with --admin"}"#;
+        assert_eq!(get("/v1/orgs").await, (421, no_broker));
     }
 }

@@ -7,12 +7,12 @@ use serde::Serialize;
 
 use super::lag::GroupLag;
 use super::members::{self, GroupMembers};
-use super::{Problems, events, is_in_vain, named, no_such_group};
+use super::{Problems, cell, events, is_in_vain, named, no_such_group, unread_members};
 use crate::cli::group::DescribeArgs;
 use crate::cli::{AdminArgs, Format};
 use crate::dial::connect;
-use crate::failure::Kind;
-use crate::output::{Table, count, note, plain, show};
+use crate::failure::{self, Kind};
+use crate::output::{Table, count, name, note, plain, show};
 
 /// Describes what can be described; the rest is told when that has been shown.
 pub(super) async fn run(args: &DescribeArgs) -> anyhow::Result<()> {
@@ -21,21 +21,40 @@ pub(super) async fn run(args: &DescribeArgs) -> anyhow::Result<()> {
     let format = args.client.output.output;
     if args.members {
         let look = async |_: &mut Client, group| Ok(GroupMembers::from(&group));
-        let (groups, problems) = each(&mut client, names, look).await;
+        let Seen { groups, unread, mut problems } = each(&mut client, names, look).await;
+        for unread in unread {
+            problems.add(Kind::Failed, &unread);
+        }
         let text = |group: &GroupMembers| group.render(args.verbose);
         finish(format, &groups, problems, |groups| join(groups.iter().map(text)))
     } else if args.state {
         let look = async |_: &mut Client, group| Ok(GroupState::from(group));
-        let (mut groups, problems) = each(&mut client, names, look).await;
+        let Seen { mut groups, unread, mut problems } = each(&mut client, names, look).await;
+        unread.iter().for_each(|unread| note(unread));
         if let Some(admin) = args.admin() {
-            identify(&mut groups, &admin).await;
+            let complaints = identify(&mut groups, &admin).await;
+            if args.admin.is_some() {
+                problems.0.extend(complaints);
+            } else {
+                // A variable that is set for other commands is no reason to fail.
+                complaints.iter().for_each(|(_, complaint)| note(complaint));
+            }
         }
         finish(format, &groups, problems, render_states)
     } else {
-        let (lags, problems) = each(&mut client, names, lag).await;
+        let Seen { groups: lags, unread, problems } = each(&mut client, names, lag).await;
+        unread.iter().for_each(|unread| note(unread));
         let text = |lag: &GroupLag| render_lag(lag, args.verbose);
         finish(format, &lags, problems, |lags| join(lags.iter().map(text)))
     }
+}
+
+/// What could be seen of groups, and what could not.
+struct Seen<T> {
+    groups: Vec<T>,
+    /// What is to be said about those whose members are not read.
+    unread: Vec<String>,
+    problems: Problems,
 }
 
 /// Finds the groups and looks at each.
@@ -43,22 +62,25 @@ async fn each<T>(
     client: &mut Client,
     names: Vec<String>,
     look: impl AsyncFn(&mut Client, GroupDescription) -> Result<T, ClientError>,
-) -> (Vec<T>, Problems) {
-    let (mut seen, mut problems) = (Vec::new(), Problems::default());
+) -> Seen<T> {
+    let (mut groups, mut unread, mut problems) = (Vec::new(), Vec::new(), Problems::default());
     let mut names = names.into_iter();
-    for name in names.by_ref() {
-        let outcome = match find(client, &name).await {
-            Ok(Some(group)) => look(client, group).await,
+    for group in names.by_ref() {
+        let outcome = match find(client, &group).await {
+            Ok(Some(found)) => {
+                unread.extend(found.unread.map(|kind| unread_members(&group, &kind)));
+                look(client, found.group).await
+            }
             Ok(None) => {
-                problems.add(Kind::Absent, &no_such_group(&name));
+                problems.add(Kind::Absent, &no_such_group(&group));
                 continue;
             }
             Err(error) => Err(error),
         };
         match outcome {
-            Ok(group) => seen.push(group),
+            Ok(seen) => groups.push(seen),
             Err(error) => {
-                problems.add_error(&format!("describe group {name}"), &error);
+                problems.add_error(&format!("describe group {}", name(&group)), &error);
                 if is_in_vain(client, &error) {
                     break;
                 }
@@ -66,7 +88,7 @@ async fn each<T>(
         }
     }
     problems.add_untried(names.len());
-    (seen, problems)
+    Seen { groups, unread, problems }
 }
 
 /// Shows what there is to show and fails if there were problems. If there are only those, people are told nothing else;
@@ -87,21 +109,25 @@ fn join(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// The group, if there is one. Of one that speaks the newer protocol (KIP-848) the members stay unknown.
-pub(super) async fn find(client: &mut Client, name: &str) -> Result<Option<GroupDescription>, ClientError> {
+/// A group as far as it can be read.
+pub(super) struct Found {
+    pub(super) group: GroupDescription,
+    /// The type of a group with members that are not read: one that speaks the newer protocol (KIP-848).
+    pub(super) unread: Option<String>,
+}
+
+/// The group, if there is one.
+pub(super) async fn find(client: &mut Client, name: &str) -> Result<Option<Found>, ClientError> {
     let mut group = client.describe_group(name).await?;
     if group.state != GroupDescription::DEAD {
-        return Ok(Some(group));
+        return Ok(Some(Found { group, unread: None }));
     }
     let listed = client.list_groups(&[], &[]).await?;
     let Some(listing) = listed.into_iter().find(|listing| listing.group == name) else { return Ok(None) };
     group.state = listing.state.unwrap_or_default();
     group.protocol_type = listing.protocol_type;
-    if group.is_live() {
-        let kind = listing.kind.unwrap_or_default();
-        note(&format!("{name} is a group of type {kind}; its members cannot be shown"));
-    }
-    Ok(Some(group))
+    let unread = group.is_live().then(|| listing.kind.unwrap_or_default());
+    Ok(Some(Found { group, unread }))
 }
 
 async fn lag(client: &mut Client, group: GroupDescription) -> Result<GroupLag, ClientError> {
@@ -122,7 +148,7 @@ fn render_lag(lag: &GroupLag, verbose: bool) -> String {
     let members = members::counted(lag.members);
     let mut text = format!(
         "Group {}: {}, {members}, total lag {} in {}",
-        plain(&lag.group),
+        name(&lag.group),
         plain(&lag.state),
         lag.total_lag,
         count(lag.partitions.len(), "partition")
@@ -142,7 +168,7 @@ fn render_lag(lag: &GroupLag, verbose: bool) -> String {
     let mut table = Table::new(&heading);
     for partition in &lag.partitions {
         let mut row = vec![
-            lag.group.clone(),
+            cell(&lag.group),
             partition.topic.clone(),
             partition.partition.to_string(),
             dash(partition.current_offset),
@@ -173,7 +199,7 @@ struct GroupState {
     coordinator_id: i32,
     assignment_strategy: Option<String>,
     state: String,
-    /// None if the broker does not show them.
+    /// None if there are some that cannot be shown.
     members: Option<usize>,
 }
 
@@ -192,22 +218,27 @@ impl From<GroupDescription> for GroupState {
     }
 }
 
-/// Asks Kohort's admin listener for what Kafka's protocol cannot say. Without it there is still much to show.
-async fn identify(groups: &mut [GroupState], admin: &AdminArgs) {
-    let mut told = None;
+/// Asks Kohort's admin listener for what Kafka's protocol cannot say, and tells what it could not find out. Without it
+/// there is still much to show.
+async fn identify(groups: &mut [GroupState], admin: &AdminArgs) -> Vec<(Kind, String)> {
+    let mut complaints = Vec::new();
     for group in groups {
         match events::fetch(&group.group, None, admin, "find the group's id").await {
             Ok(known) => (group.id, group.rrl) = (Some(known.id.to_string()), Some(known.rrl)),
             Err(error) => {
+                let complaint = (failure::kind(&error), plain(&format!("{error:#}")));
                 // A listener that is not there is not there for any of them.
-                let reason = format!("{error:#}");
-                if told.as_ref() != Some(&reason) {
-                    note(&reason);
+                let is_last = complaint.0 == Kind::Unreachable;
+                if !complaints.contains(&complaint) {
+                    complaints.push(complaint);
                 }
-                told = Some(reason);
+                if is_last {
+                    break;
+                }
             }
         }
     }
+    complaints
 }
 
 fn render_states(groups: &[GroupState]) -> String {
@@ -219,7 +250,7 @@ fn render_states(groups: &[GroupState]) -> String {
     let mut table = Table::new(&heading);
     for group in groups {
         let mut row = vec![
-            group.group.clone(),
+            cell(&group.group),
             format!("{} ({})", group.coordinator, group.coordinator_id),
             dash(group.assignment_strategy.as_ref()),
             group.state.clone(),

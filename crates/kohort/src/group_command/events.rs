@@ -8,15 +8,16 @@ use crate::admin::GroupEvents;
 use crate::admin_client::{ask, query_value};
 use crate::cli::AdminArgs;
 use crate::cli::group::EventsArgs;
-use crate::output::{count, plain, show};
+use crate::output::{count, name, plain, show};
 
 /// Shows what the broker remembers.
 pub(super) async fn run(args: &EventsArgs) -> anyhow::Result<()> {
     let mut told = fetch(&args.group, args.org.as_deref(), &args.admin, "show the events").await?;
+    let remembered = told.events.len();
     if let Some(last) = args.last {
-        told.events.drain(..told.events.len().saturating_sub(last));
+        told.events.drain(..remembered.saturating_sub(last));
     }
-    Ok(show(args.output.output, &told, render)?)
+    Ok(show(args.output.output, &told, |told| render(told, remembered))?)
 }
 
 /// What the admin listener knows of a group.
@@ -32,10 +33,15 @@ pub(super) async fn fetch(
     serde_json::from_str(&answer).context("understand the broker's answer")
 }
 
-fn render(told: &GroupEvents) -> String {
-    let mut text = format!("Group {} ({}, {}): ", plain(&told.group), told.id, plain(&told.rrl));
+/// The events, of which more may be remembered than are to be shown.
+fn render(told: &GroupEvents, remembered: usize) -> String {
+    let mut text = format!("Group {} ({}, {}): ", name(&told.group), told.id, plain(&told.rrl));
     match told.events.len() {
         0 => text.push_str("no rebalance is remembered\n"),
+        number if number < remembered => {
+            let remembered = count(remembered, "rebalance");
+            text.push_str(&format!("the newest {number} of {remembered} remembered, the newest last\n"));
+        }
         number => text.push_str(&format!("{} remembered, the newest last\n", count(number, "rebalance"))),
     }
     for event in &told.events {
@@ -77,11 +83,21 @@ fn because(cause: &Cause, who: Option<&Culprit>) -> String {
     match cause {
         Cause::MemberJoined { reason } => format!("{member} joined{}", said(reason.as_deref())),
         Cause::MemberLeft { reason } => format!("{member} left{}", said(reason.as_deref())),
-        Cause::MemberRemoved { reason } => format!("{}{}", removed(who), said(reason.as_deref())),
+        Cause::MemberRemoved { reason } => format!("{}{}", removed(who, 0), said(reason.as_deref())),
+        Cause::MembersRemoved { more, reason } => {
+            format!("{}{}", removed(who, *more), said(reason.as_deref()))
+        }
         Cause::SessionExpired => format!("{member} was silent for its session timeout"),
         Cause::SyncMissed => format!("{member} did not come for its assignment in time"),
         Cause::SubscriptionChanged { reason } => {
             format!("{member} joined again with another subscription{}", said(reason.as_deref()))
+        }
+        Cause::MemberRejoined { given_up: 0, reason } => {
+            format!("{member} joined again{}", said(reason.as_deref()))
+        }
+        Cause::MemberRejoined { given_up, reason } => {
+            let given_up = count(*given_up, "partition");
+            format!("{member} joined again to hand over {given_up}{}", said(reason.as_deref()))
         }
         Cause::LeaderRejoined { reason } => {
             format!("the leader, {member}, joined again{}", said(reason.as_deref()))
@@ -99,12 +115,13 @@ fn member(who: &Culprit) -> String {
 }
 
 /// Of somebody who was removed the client and the host are those of whoever did it.
-fn removed(who: Option<&Culprit>) -> String {
-    let Some(who) = who else { return "a member was removed".to_owned() };
+fn removed(who: Option<&Culprit>, more: usize) -> String {
+    let were = if more == 0 { "was".to_owned() } else { format!("and {more} more were") };
+    let Some(who) = who else { return format!("a member {were} removed") };
     let instance =
         who.instance.as_ref().map(|name| format!(" (instance {})", plain(name))).unwrap_or_default();
     let Culprit { member, client_id, .. } = who;
-    format!("{}{instance} was removed by client {} at {}", plain(member), plain(client_id), host(who))
+    format!("{}{instance} {were} removed by client {} at {}", plain(member), plain(client_id), host(who))
 }
 
 fn host(who: &Culprit) -> String {
@@ -181,7 +198,20 @@ mod tests {
             2023-11-14T22:13:20.123Z  generation 4, overtaken by the next rebalance after 3.0 s (3.0 s joining, 9 ms assigning)
               because the group was larger than group.max.size when it was loaded
               members 3 → 2, 1 partition moved
-        "#]].assert_eq(&render(&told));
+        "#]].assert_eq(&render(&told, 3));
+    }
+
+    #[test]
+    fn it_is_said_how_many_more_are_remembered() {
+        let told = GroupEvents {
+            group: "billing".to_owned(),
+            id: GroupId::from_u128(1),
+            rrl: "default/consumer-groups/billing".to_owned(),
+            events: vec![event(Cause::SessionExpired, Outcome::Stable)],
+        };
+        let heading = |remembered| render(&told, remembered).lines().next().unwrap().to_owned();
+        assert!(heading(4).ends_with(": the newest 1 of 4 rebalances remembered, the newest last"));
+        assert!(heading(1).ends_with(": 1 rebalance remembered, the newest last"));
     }
 
     #[test]
@@ -192,12 +222,25 @@ mod tests {
         let mut removed =
             event(Cause::MemberRemoved { reason: Some("moving house".into()) }, Outcome::Stable);
         check(&removed, "c1-3f0a was removed by client c1 at 10.0.0.7: moving house");
+        removed.cause = Cause::MembersRemoved { more: 2, reason: Some("moving house".into()) };
+        check(&removed, "c1-3f0a and 2 more were removed by client c1 at 10.0.0.7: moving house");
         let who = removed.who.as_mut().unwrap();
         (who.instance, who.client_id) = (Some("pod-0".into()), "kohort\u{7}-cli".into());
         removed.cause = Cause::MemberRemoved { reason: None };
         check(&removed, "c1-3f0a (instance pod-0) was removed by client kohort\\u{7}-cli at 10.0.0.7");
         removed.who = None;
         check(&removed, "a member was removed");
+    }
+
+    #[test]
+    fn who_hands_over_partitions_has_no_other_subscription() {
+        let check = |given_up, expected: &str| {
+            let event = event(Cause::MemberRejoined { given_up, reason: None }, Outcome::Stable);
+            assert_eq!(because(&event.cause, event.who.as_ref()), expected);
+        };
+        check(0, "c1-3f0a (client c1, 10.0.0.7) joined again");
+        check(1, "c1-3f0a (client c1, 10.0.0.7) joined again to hand over 1 partition");
+        check(3, "c1-3f0a (client c1, 10.0.0.7) joined again to hand over 3 partitions");
     }
 
     #[test]
@@ -210,6 +253,6 @@ mod tests {
         };
         expect![[r#"
             Group billing (cgp_00000000000000000000000001, default/consumer-groups/billing): no rebalance is remembered
-        "#]].assert_eq(&render(&told));
+        "#]].assert_eq(&render(&told, 0));
     }
 }

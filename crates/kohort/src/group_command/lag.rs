@@ -10,7 +10,7 @@ use serde::Serialize;
 pub(super) struct GroupLag {
     pub(super) group: String,
     pub(super) state: String,
-    /// None if the broker does not show them.
+    /// None if there are some that cannot be shown.
     pub(super) members: Option<usize>,
     /// The sum of all that is known.
     pub(super) total_lag: i64,

@@ -3,6 +3,7 @@
 use client::GroupListing;
 use serde::Serialize;
 
+use super::cell;
 use crate::cli::ClientArgs;
 use crate::dial::{connect, failure};
 use crate::failure::{Failure, Kind};
@@ -75,7 +76,7 @@ fn render(listed: &[Listed]) -> String {
     let mut table = Table::new(&["GROUP", "TYPE", "STATE"]);
     let told = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     for group in listed {
-        table.row([group.group.clone(), told(&group.r#type), told(&group.state)]);
+        table.row([cell(&group.group), told(&group.r#type), told(&group.state)]);
     }
     table.render()
 }
@@ -97,8 +98,13 @@ mod tests {
             GROUP    TYPE     STATE
             billing  Classic  Empty
             old      -        Empty
+            ""       Classic  Empty
         "#]]
-        .assert_eq(&render(&[group("billing", Some("Classic")), group("old", None)]));
+        .assert_eq(&render(&[
+            group("billing", Some("Classic")),
+            group("old", None),
+            group("", Some("Classic")),
+        ]));
     }
 
     #[test]

@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use client::{Client, GroupDescription, GroupMember};
 use serde::Serialize;
 
+use super::cell;
 use super::describe::dash;
 use crate::dial;
-use crate::output::{Table, count, plain};
+use crate::output::{Table, count, name, plain};
 
 /// A group as `--members` shows it.
 #[derive(Serialize)]
 pub(super) struct GroupMembers {
     group: String,
     state: String,
-    /// None if the broker does not show them.
+    /// None if there are some that cannot be shown.
     members: Option<Vec<Member>>,
 }
 
@@ -54,7 +55,7 @@ impl From<&GroupDescription> for GroupMembers {
 impl GroupMembers {
     pub(super) fn render(&self, verbose: bool) -> String {
         let members = self.members.as_deref();
-        let (group, state) = (plain(&self.group), plain(&self.state));
+        let (group, state) = (name(&self.group), plain(&self.state));
         let heading = format!("Group {group}: {state}, {}\n", counted(members.map(<[_]>::len)));
         let Some(members @ [_, ..]) = members else { return heading };
         let statics = members.iter().any(|member| member.group_instance_id.is_some());
@@ -68,7 +69,7 @@ impl GroupMembers {
         let mut table = Table::new(&columns);
         for member in members {
             let mut row = vec![
-                self.group.clone(),
+                cell(&self.group),
                 member.consumer_id.clone(),
                 member.host.clone(),
                 member.client_id.clone(),
@@ -109,17 +110,20 @@ pub(super) async fn members_of(client: &mut Client, group: &str) -> String {
 
 /// The members of a group by name, as far as they are not too many.
 pub(super) fn who(group: &GroupDescription) -> String {
-    let name = |member: &GroupMember| format!("{} at {}", plain(&member.member_id), plain(&member.host));
-    let mut names: Vec<String> = group.members.iter().take(NAMED).map(name).collect();
-    match group.members.len().checked_sub(NAMED) {
-        Some(more) if more > 0 => names.push(format!("{more} more")),
-        _ if names.is_empty() => return "not shown by the broker".to_owned(),
-        _ => {}
-    }
-    names.join(", ")
+    let one = |member: &GroupMember| format!("{} at {}", name(&member.member_id), plain(&member.host));
+    if group.members.is_empty() { "not shown".to_owned() } else { listed(group.members.iter().map(one)) }
 }
 
-/// More members than this are not named one by one.
+/// Names for a sentence, as far as they are not too many.
+pub(super) fn listed(mut names: impl ExactSizeIterator<Item = String>) -> String {
+    let mut listed = Vec::from_iter(names.by_ref().take(NAMED));
+    if names.len() > 0 {
+        listed.push(format!("{} more", names.len()));
+    }
+    listed.join(", ")
+}
+
+/// More than this are not named one by one.
 const NAMED: usize = 10;
 
 /// How many members there are, in words.
@@ -193,7 +197,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn it_is_said_whether_there_are_none_or_none_that_the_broker_shows() {
+    fn it_is_said_whether_there_are_none_or_none_that_can_be_shown() {
         let mut group = description();
         group.members.clear();
         check(

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use sasl::calendar::days_since_1970;
+
 const DAY_MS: i64 = 86_400_000;
 
 const MOMENT: &str =
@@ -75,14 +77,6 @@ fn days_in(year: i64, month: i64) -> i64 {
         4 | 6 | 9 | 11 => 30,
         _ => 31,
     }
-}
-
-/// Counts whole years and months; the years of a four-digit calendar are few enough to do it plainly.
-fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
-    let before = year - 1;
-    let leap_days = |year: i64| year / 4 - year / 100 + year / 400;
-    let years = (year - 1970) * 365 + leap_days(before) - leap_days(1969);
-    years + (1..month).map(|month| days_in(year, month)).sum::<i64>() + day - 1
 }
 
 /// Writes a moment as [`parse_moment`] reads it, in UTC.

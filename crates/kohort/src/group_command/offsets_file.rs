@@ -1,6 +1,9 @@
 //! Offsets in a CSV file, as Kafka's tool reads and writes them.
 
+use std::collections::BTreeMap;
+
 use super::reset_plan::Planned;
+use crate::output::name;
 
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,16 +28,64 @@ impl Line {
 /// Reads lines of `topic,partition,offset` or `group,topic,partition,offset`; the error names the line.
 pub(crate) fn read(text: &str) -> Result<Vec<Line>, String> {
     let mut lines = Vec::new();
-    for (number, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
-        let line = split(text.trim()).and_then(line).ok_or_else(|| {
-            let number = number + 1;
-            format!(
-                "line {number}: `{text}` is neither TOPIC,PARTITION,OFFSET nor GROUP,TOPIC,PARTITION,OFFSET"
-            )
-        })?;
-        lines.push(line);
+    let mut seen = Seen::default();
+    // Some programs write a mark of the byte order in front.
+    let mut rest = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    let mut number = 1;
+    while let Some(first) = rest.lines().next() {
+        let after = if first.trim().is_empty() {
+            rest.split_once('\n').map_or("", |(_, after)| after)
+        } else {
+            let (line, after) =
+                split(rest).and_then(|(cells, after)| Some((line(cells)?, after))).ok_or_else(|| {
+                    format!(
+                        "line {number}: `{first}` is neither TOPIC,PARTITION,OFFSET nor \
+                         GROUP,TOPIC,PARTITION,OFFSET"
+                    )
+                })?;
+            if let Some(earlier) = seen.add(&line, number) {
+                let Line { topic, partition, .. } = line;
+                return Err(format!(
+                    "line {number}: partition {partition} of topic {} has an offset in line {earlier} already",
+                    name(&topic)
+                ));
+            }
+            lines.push(line);
+            after
+        };
+        number += rest[..rest.len() - after.len()].matches('\n').count();
+        rest = after;
     }
     Ok(lines)
+}
+
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// Where in a file each partition has been seen first. A line without a group may be meant for any.
+#[derive(Default)]
+struct Seen {
+    of_groups: BTreeMap<(Option<String>, String, i32), usize>,
+    of_any: BTreeMap<(String, i32), usize>,
+}
+
+impl Seen {
+    /// Remembers a line, or tells which one has the same partition.
+    fn add(&mut self, line: &Line, number: usize) -> Option<usize> {
+        let key = (line.topic.clone(), line.partition);
+        let of = |group: Option<String>| (group, line.topic.clone(), line.partition);
+        let earlier = match &line.group {
+            None => self.of_any.get(&key),
+            Some(group) => {
+                self.of_groups.get(&of(Some(group.clone()))).or_else(|| self.of_groups.get(&of(None)))
+            }
+        };
+        if let Some(earlier) = earlier {
+            return Some(*earlier);
+        }
+        self.of_groups.insert(of(line.group.clone()), number);
+        self.of_any.entry(key).or_insert(number);
+        None
+    }
 }
 
 fn line(mut cells: Vec<String>) -> Option<Line> {
@@ -49,22 +100,28 @@ fn line(mut cells: Vec<String>) -> Option<Line> {
     (!line.topic.is_empty()).then_some(line)
 }
 
-/// The cells of a line. A cell in quotes may hold commas, and quotes written twice.
-fn split(text: &str) -> Option<Vec<String>> {
+/// The cells of the first line, and what comes after it. A cell in quotes may hold commas, line breaks, and quotes
+/// written twice; one without loses the spaces around it.
+fn split(text: &str) -> Option<(Vec<String>, &str)> {
     let mut cells = Vec::new();
     let mut rest = text;
     loop {
-        let (cell, after) = match rest.strip_prefix('"') {
-            Some(quoted) => quoted_cell(quoted)?,
+        let (cell, after) = match rest.trim_start_matches([' ', '\t']).strip_prefix('"') {
+            Some(quoted) => {
+                let (cell, after) = quoted_cell(quoted)?;
+                (cell, after.trim_start_matches([' ', '\t', '\r']))
+            }
             None => {
-                let end = rest.find(',').unwrap_or(rest.len());
-                (rest[..end].to_owned(), &rest[end..])
+                let end = rest.find([',', '\n']).unwrap_or(rest.len());
+                (rest[..end].trim().to_owned(), &rest[end..])
             }
         };
         cells.push(cell);
-        match after.strip_prefix(',') {
-            Some(more) => rest = more,
-            None => return after.is_empty().then_some(cells),
+        match after.chars().next() {
+            Some(',') => rest = &after[1..],
+            Some('\n') => return Some((cells, &after[1..])),
+            Some(_) => return None,
+            None => return Some((cells, after)),
         }
     }
 }
@@ -106,7 +163,7 @@ pub(crate) fn write<'a>(plans: impl IntoIterator<Item = (&'a str, &'a [Planned])
 }
 
 fn cell(text: &str) -> String {
-    if text.contains([',', '"']) || text.trim() != text {
+    if text.contains([',', '"', '\n', '\r', BYTE_ORDER_MARK]) || text.trim() != text {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
         text.to_owned()
@@ -115,6 +172,8 @@ fn cell(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn planned(topic: &str, partition: i32, new_offset: i64) -> Planned {
@@ -153,6 +212,54 @@ mod tests {
         {
             let error = read(&format!("orders,0,1\n{wrong}")).unwrap_err();
             assert!(error.starts_with(&format!("line 2: `{wrong}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_partition_has_one_offset() {
+        let error = |text: &str| read(text).unwrap_err();
+        let twice = "line 3: partition 0 of topic orders has an offset in line 1 already";
+        assert_eq!(error("orders,0,1\norders,1,1\norders,0,1\n"), twice);
+        assert_eq!(error("a,orders,0,1\nb,orders,0,1\na,orders,0,2\n"), twice);
+        assert_eq!(error("a,orders,0,1\n\norders,0,2\n"), twice, "the group may be a");
+        assert_eq!(error("orders,0,1\n\na,orders,0,2\n"), twice);
+        assert_eq!(read("a,orders,0,1\nb,orders,0,1\n").map(|lines| lines.len()), Ok(2));
+    }
+
+    #[test]
+    fn what_other_programs_put_around_cells_is_left_out() {
+        let plain = read("a b,orders,0,4\na b,orders,1,5\n");
+        assert_eq!(read("\u{feff} a b , orders ,0, 4\r\n \"a b\" ,\torders,1,5"), plain);
+    }
+
+    #[test]
+    fn lines_are_counted_also_within_names() {
+        let error = read("\"a\r\nb\",orders,0,1\n\norders").unwrap_err();
+        assert!(error.starts_with("line 4: `orders`"), "{error}");
+        let error = read("orders,0,1\n\"a,orders,1,1\nb,orders,2,1\n").unwrap_err();
+        assert!(error.starts_with("line 2: `\"a,orders,1,1`"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn names_of_any_kind_read_back(
+            groups in prop::collection::btree_set("[ab,\"\n\r\t \u{feff}ü]{0,6}", 1..4),
+            topic in "[ab,\"\n\r\t \u{feff}ü]{1,6}",
+        ) {
+            let plan = [planned(&topic, 0, 4), planned(&topic, 1, 0)];
+            let text = write(groups.iter().map(|group| (group.as_str(), &plan[..])), true);
+            let expected: Vec<Line> = groups
+                .iter()
+                .flat_map(|group| {
+                    plan.iter().map(|planned| Line {
+                        group: Some(group.clone()),
+                        topic: topic.clone(),
+                        partition: planned.partition,
+                        offset: planned.new_offset,
+                    })
+                })
+                .collect();
+            prop_assert_eq!(read(&text), Ok(expected));
         }
     }
 }

@@ -4,11 +4,11 @@ use client::Leaver;
 use coordination::error_code::ErrorCode;
 use serde::Serialize;
 
-use super::{Problems, describe, no_such_group};
+use super::{Problems, describe, no_such_group, unread_members};
 use crate::cli::ClientArgs;
 use crate::dial::{connect, failure};
 use crate::failure::{Failure, Kind};
-use crate::output::{note, plain, show};
+use crate::output::{name, note, show};
 
 /// Those who are named by id or by instance, each once: nobody can leave twice.
 pub(super) fn named(members: Vec<String>, instances: Vec<String>) -> Vec<Leaver> {
@@ -40,15 +40,23 @@ pub(super) async fn run(
     let Some(found) = describe::find(&mut client, group).await.map_err(failure)? else {
         return Err(Failure::new(Kind::Absent, no_such_group(group)).into());
     };
+    let describe::Found { group: found, unread } = found;
     if whom.is_none() && found.member_count().is_none() {
-        let message =
-            format!("the broker does not show the members of group {group}; name them with --member");
-        return Err(Failure::new(Kind::Failed, plain(&message)).into());
+        let message = match unread {
+            Some(kind) => unread_members(group, &kind),
+            None => {
+                format!(
+                    "the broker does not show the members of group {}; name them with --member",
+                    name(group)
+                )
+            }
+        };
+        return Err(Failure::new(Kind::Failed, message).into());
     }
     let everybody = || found.members.iter().map(|member| Leaver::Member(member.member_id.clone())).collect();
     let leavers = whom.unwrap_or_else(everybody);
     if leavers.is_empty() {
-        note(&format!("group {group} has no members"));
+        note(&format!("group {} has no members", name(group)));
     }
     let results = match leavers.is_empty() {
         true => Vec::new(),
@@ -61,20 +69,21 @@ pub(super) async fn run(
         match result {
             Ok(()) => outcomes.push(Outcome { member, outcome: "removed" }),
             Err(error) if error.code() == Some(ErrorCode::UnknownMemberId) => {
+                let (group, member) = (name(group), name(&member));
                 let message = format!(
                     "group {group} has no member {member}; `kohort group describe {group} --members` shows them"
                 );
                 problems.add(Kind::Absent, &message);
             }
-            Err(error) => problems.add_error(&format!("remove {member}"), &error),
+            Err(error) => problems.add_error(&format!("remove {}", name(&member)), &error),
         }
     }
     show(args.output.output, &outcomes, |outcomes| render(outcomes))?;
-    problems.into_result(&format!("some members of {group} cannot be removed"))
+    problems.into_result(&format!("some members of {} cannot be removed", name(group)))
 }
 
 fn render(outcomes: &[Outcome]) -> String {
-    outcomes.iter().map(|it| format!("{}: {}\n", plain(&it.member), it.outcome)).collect()
+    outcomes.iter().map(|it| format!("{}: {}\n", name(&it.member), it.outcome)).collect()
 }
 
 #[cfg(test)]
@@ -96,6 +105,6 @@ mod tests {
     #[test]
     fn names_of_members_leave_the_terminal_alone() {
         let gone = Outcome { member: "a\u{1b}[2J".to_owned(), outcome: "removed" };
-        assert_eq!(render(&[gone]), "a\\u{1b}[2J: removed\n");
+        assert_eq!(render(&[gone]), "\"a\\u{1b}[2J\": removed\n");
     }
 }

@@ -7,11 +7,11 @@ use serde::Serialize;
 use super::members::who;
 use super::reset_plan::Planned;
 use super::wishes::Wishes;
-use super::{Problems, describe, is_in_vain, named, offsets_file};
+use super::{Problems, cell, describe, is_in_vain, named, offsets_file};
 use crate::cli::group::ResetArgs;
 use crate::dial::{self, connect};
 use crate::failure::Kind;
-use crate::output::{Table, count, note, print, show};
+use crate::output::{Table, count, name, note, print, show};
 
 /// The new offsets of one group.
 #[derive(Serialize)]
@@ -39,7 +39,13 @@ pub(super) async fn run(args: &ResetArgs) -> anyhow::Result<()> {
     let wishes = Wishes::from_flags(args)?;
     let mut client = connect(&args.client).await?;
     let all = args.groups.all_groups;
-    let groups = wishes.choose(named(&args.groups, &mut client).await?, all)?;
+    let groups = match wishes.all_groups().filter(|_| all) {
+        Some(groups) => groups?,
+        None => wishes.choose(named(&args.groups, &mut client).await?)?,
+    };
+    if let Some(remark) = wishes.left_out(&groups) {
+        note(&remark);
+    }
     let several = all || groups.len() > 1;
     let mut problems = Problems::default();
     // What is wrong with the wishes shows before anything has been changed.
@@ -74,7 +80,7 @@ async fn plan_all(
             }
             Ok(None) => {}
             Err(error) => {
-                problems.add_error(&format!("reset group {group}"), &error);
+                problems.add_error(&format!("reset group {}", name(&group)), &error);
                 if is_in_vain(client, &error) {
                     break;
                 }
@@ -93,20 +99,20 @@ async fn plan(
     problems: &mut Problems,
 ) -> Result<Option<Vec<Planned>>, ClientError> {
     let found = describe::find(client, group).await?;
-    if let Some(live) = found.as_ref().filter(|group| group.is_live()) {
+    if let Some(live) = found.as_ref().map(|found| &found.group).filter(|group| group.is_live()) {
         problems.add(Kind::Failed, &refuse_live(live));
         return Ok(None);
     }
     let planned = wishes.plan(client, group, problems).await?;
     if found.is_none() && planned.is_some() {
-        note(&format!("group {group} does not exist yet; it begins with these offsets"));
+        note(&format!("group {} does not exist yet; it begins with these offsets", name(group)));
     }
     Ok(planned)
 }
 
 fn refuse_live(group: &GroupDescription) -> String {
-    let GroupDescription { group: name, state, .. } = group;
-    let who = who(group);
+    let GroupDescription { group: called, state, .. } = group;
+    let (name, who) = (name(called), who(group));
     format!("group {name} is {state} and its members would overwrite the offsets: {who}; stop them first")
 }
 
@@ -135,7 +141,7 @@ async fn execute_all(client: &mut Client, plans: &mut [GroupPlan], problems: &mu
             Err(error) => {
                 in_vain = is_in_vain(client, &error);
                 let words = told(&error);
-                problems.add(dial::kind(&error), &format!("reset group {}: {words}", plan.group));
+                problems.add(dial::kind(&error), &format!("reset group {}: {words}", name(&plan.group)));
                 plan.failed.extend(offsets.into_iter().map(|it| Unset::new(it, words.clone())));
             }
         }
@@ -152,7 +158,7 @@ impl GroupPlan {
         let words = told(error);
         let place = format!("{}-{}", planned.topic, planned.partition);
         let kind = if is_taken(error) { Kind::Failed } else { dial::kind(error) };
-        problems.add(kind, &format!("set {place} of group {}: {words}", self.group));
+        problems.add(kind, &format!("set {place} of group {}: {words}", name(&self.group)));
         self.failed.push(Unset::new(planned, words));
     }
 }
@@ -183,7 +189,7 @@ fn render(plans: &[GroupPlan]) -> String {
     for plan in plans {
         for planned in &plan.offsets {
             table.row([
-                plan.group.clone(),
+                cell(&plan.group),
                 planned.topic.clone(),
                 planned.partition.to_string(),
                 planned.new_offset.to_string(),

@@ -49,7 +49,7 @@ pub(crate) struct Planned {
     pub(crate) current_offset: Option<i64>,
     /// The offset after the last.
     pub(crate) log_end_offset: i64,
-    /// How many records are left to read then.
+    /// How many records are left to read then; negative where the offset is beyond the end.
     pub(crate) new_lag: i64,
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn plan(target: Target, known: Known) -> Result<(Planned, Option<Stri
         new_offset,
         current_offset: known.committed,
         log_end_offset: known.end,
-        new_lag: known.end.saturating_sub(new_offset).max(0),
+        new_lag: known.end.saturating_sub(new_offset),
     };
     Ok((planned, note.map(|note| format!("{place} {note}"))))
 }
@@ -151,6 +151,9 @@ mod tests {
     #[test]
     fn what_is_committed_is_kept_even_outside_the_partition() {
         check(Target::Current, Known { committed: Some(3), ..known() }, 3, "");
+        let beyond = Known { committed: Some(50), ..known() };
+        let (planned, _) = plan(Target::Current, beyond).unwrap();
+        assert_eq!((planned.new_offset, planned.new_lag), (50, -30));
     }
 
     #[test]

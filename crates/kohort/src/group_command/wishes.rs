@@ -8,11 +8,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use client::{Client, ClientError, CommittedOffset, EARLIEST, LATEST, Topic, TopicPartition};
 
 use super::Problems;
+use super::members::listed;
 use super::offsets_file::{self, Line};
 use super::reset_plan::{Known, Planned, Target, plan};
 use crate::cli::group::{ResetArgs, TopicScope};
 use crate::failure::{Failure, Kind};
-use crate::output::{note, plain};
+use crate::output::{name, note, plain};
 
 /// What the flags ask for.
 #[derive(Debug)]
@@ -53,25 +54,44 @@ impl<'a> Wishes<'a> {
         Ok(Self::Scope { topics, target, since_ms })
     }
 
-    /// The groups that are to be reset. A file without names of groups is for one group, and one with names has to
-    /// know those that are asked for; of all groups it means those that it knows.
-    pub(super) fn choose(&self, mut groups: Vec<String>, all: bool) -> anyhow::Result<Vec<String>> {
+    /// All groups that a file knows, whether they exist yet or not; none if there is no file to ask.
+    pub(super) fn all_groups(&self) -> Option<anyhow::Result<Vec<String>>> {
+        let Self::File { path, lines } = self else { return None };
+        let mut groups = BTreeSet::new();
+        for line in lines {
+            match &line.group {
+                Some(group) => _ = groups.insert(group.clone()),
+                None => return Some(Err(refuse(path, NAME_ONE))),
+            }
+        }
+        match groups.is_empty() {
+            true => Some(Err(refuse(path, "has no offsets for any group"))),
+            false => Some(Ok(Vec::from_iter(groups))),
+        }
+    }
+
+    /// The groups that are to be reset, of those that are named. A file without names of groups is for one group, and
+    /// one with names has to know those that are asked for.
+    pub(super) fn choose(&self, groups: Vec<String>) -> anyhow::Result<Vec<String>> {
         let Self::File { path, lines } = self else { return Ok(groups) };
-        let path = path.display();
-        let refuse =
-            |problem: &str| Err(Failure::new(Kind::Usage, plain(&format!("{path} {problem}"))).into());
         if groups.len() > 1 && lines.iter().any(|line| line.group.is_none()) {
-            return refuse("does not say which group each offset is for; name one group");
+            return Err(refuse(path, NAME_ONE));
         }
-        let is_named = |group: &String| lines.iter().any(|line| line.is_for(group));
-        if all {
-            groups.retain(is_named);
-            return if groups.is_empty() { refuse("has no offsets for any group") } else { Ok(groups) };
-        }
-        match groups.iter().find(|group| !is_named(group)) {
-            Some(group) => refuse(&format!("has no offsets for group {group}")),
+        match groups.iter().find(|group| !lines.iter().any(|line| line.is_for(group))) {
+            Some(group) => Err(refuse(path, &format!("has no offsets for group {}", name(group)))),
             None => Ok(groups),
         }
+    }
+
+    /// What is to be said about groups that the file knows and that are not among those to be reset.
+    pub(super) fn left_out(&self, groups: &[String]) -> Option<String> {
+        let Self::File { path, lines } = self else { return None };
+        let known: BTreeSet<&String> = lines.iter().filter_map(|line| line.group.as_ref()).collect();
+        let left: Vec<&String> = known.into_iter().filter(|group| !groups.contains(group)).collect();
+        (!left.is_empty()).then(|| {
+            let (path, left) = (path.display(), listed(left.into_iter().map(|group| name(group))));
+            format!("{path} also has offsets of groups that were not named and are left alone: {left}")
+        })
     }
 
     /// The new offsets of a group's partitions. None, with the reason among the problems, if there are no partitions or
@@ -132,15 +152,16 @@ impl<'a> Wishes<'a> {
         }
         if !refusals.0.is_empty() {
             for (kind, reason) in refusals.0 {
-                problems.add(kind, &format!("group {group}: {reason}"));
+                problems.add(kind, &format!("group {}: {reason}", name(group)));
             }
             return Ok(None);
         }
         for remark in remarks {
-            note(&format!("group {group}: {remark}"));
+            note(&format!("group {}: {remark}", name(group)));
         }
         if planned.is_empty() {
             let what = if committed.is_empty() { "" } else { " of topics that still exist" };
+            let group = name(group);
             let reason = format!("group {group} has no committed offsets{what}; name topics with --topic");
             problems.add(Kind::Absent, &reason);
             return Ok(None);
@@ -194,6 +215,14 @@ impl<'a> Wishes<'a> {
         scope
     }
 }
+
+/// What is wrong with a file.
+fn refuse(path: &Path, problem: &str) -> anyhow::Error {
+    Failure::new(Kind::Usage, plain(&format!("{} {problem}", path.display()))).into()
+}
+
+/// A file of three columns leaves open whose offsets it has.
+const NAME_ONE: &str = "does not say which group each offset is for; name one group";
 
 /// What a group has committed.
 type Committed = BTreeMap<TopicPartition, CommittedOffset>;
@@ -273,18 +302,34 @@ mod tests {
     fn a_file_knows_its_groups() {
         let path = PathBuf::from("offsets.csv");
         let file = |text: &str| Wishes::File { path: &path, lines: offsets_file::read(text).unwrap() };
-        let choose = |text: &str, groups: &[&str], all| {
-            file(text).choose(names(groups), all).map_err(|error| error.to_string())
+        let choose =
+            |text: &str, groups: &[&str]| file(text).choose(names(groups)).map_err(|error| error.to_string());
+        let all = |text: &str| file(text).all_groups().unwrap().map_err(|error| error.to_string());
+        let named = "b,orders,0,1\na,orders,0,1\na,orders,1,1\n";
+        assert_eq!(choose(named, &["a", "b"]), Ok(names(&["a", "b"])));
+        assert_eq!(choose(named, &["a", "c"]), Err("offsets.csv has no offsets for group c".to_owned()));
+        assert_eq!(choose(named, &[""]), Err("offsets.csv has no offsets for group \"\"".to_owned()));
+        assert_eq!(choose("orders,0,1\n", &["a"]), Ok(names(&["a"])));
+        assert!(choose("orders,0,1\n", &["a", "b"]).unwrap_err().contains("name one group"));
+        assert_eq!(all(named), Ok(names(&["a", "b"])), "whether the broker knows them or not");
+        assert_eq!(all(""), Err("offsets.csv has no offsets for any group".to_owned()));
+        assert!(all("orders,0,1\n").unwrap_err().contains("name one group"));
+    }
+
+    #[test]
+    fn groups_of_a_file_that_are_left_out_are_told() {
+        let path = PathBuf::from("offsets.csv");
+        let left_out = |text: &str, groups: &[&str]| {
+            Wishes::File { path: &path, lines: offsets_file::read(text).unwrap() }.left_out(&names(groups))
         };
-        let named = "a,orders,0,1\nb,orders,0,1\n";
-        assert_eq!(choose(named, &["a", "b"], false), Ok(names(&["a", "b"])));
-        assert_eq!(choose(named, &["a", "c"], true), Ok(names(&["a"])));
+        let text = "a,orders,0,1\nb,orders,0,1\n\"c, d\",orders,0,1\nb,orders,1,1\n";
         assert_eq!(
-            choose(named, &["a", "c"], false),
-            Err("offsets.csv has no offsets for group c".to_owned())
+            left_out(text, &["a"]).unwrap(),
+            "offsets.csv also has offsets of groups that were not named and are left alone: b, \"c, d\""
         );
-        assert_eq!(choose(named, &["c"], true), Err("offsets.csv has no offsets for any group".to_owned()));
-        assert_eq!(choose("orders,0,1\n", &["a"], false), Ok(names(&["a"])));
-        assert!(choose("orders,0,1\n", &["a", "b"], true).unwrap_err().contains("name one group"));
+        assert_eq!(left_out(text, &["a", "b", "c, d"]), None);
+        assert_eq!(left_out("orders,0,1\n", &["a"]), None);
+        let many: String = (10..25).map(|number| format!("g{number},orders,0,1\n")).collect();
+        assert!(left_out(&many, &["g10"]).unwrap().ends_with("g20, 4 more"));
     }
 }

@@ -55,6 +55,7 @@ fn both(op: &Op) -> (&'static str, &'static str) {
         Op::CreateAcls(_) => "acl.create",
         Op::DescribeAcls(_) => "acl.describe",
         Op::DeleteAcls(_) => "acl.delete",
+        Op::DescribeClientQuotas(_) => "quota.describe",
         Op::DescribeUserScramCredentials(_) => "user.describe",
         Op::AlterUserScramCredentials(_) => "user.alter",
     }

@@ -50,7 +50,7 @@ fn a_reset_of_several_groups_does_what_it_can_and_tells_the_rest() {
         &expect![[r#"
             kohort: some groups cannot be reset as asked:
               reset group forbidden: GROUP_AUTHORIZATION_FAILED (30)
-              group live is Stable and its members would overwrite the offsets: m-1\u{1b}[2J at /10.0.0.7; stop them first
+              group live is Stable and its members would overwrite the offsets: "m-1\u{1b}[2J" at /10.0.0.7; stop them first
               group new has no committed offsets; name topics with --topic
         "#]],
     );
@@ -366,23 +366,23 @@ fn names_that_a_broker_gives_leave_the_terminal_alone() {
         "delete --all-groups",
         1,
         &expect![[r#"
-        bell\u{7}: deleted
-    "#]],
+            "bell\u{7}": deleted
+        "#]],
         &expect![[r#"
-        kohort: group red\u{1b}[31m has members: m-1\u{1b}[2J at /10.0.0.7; stop them first
-    "#]],
+            kohort: group "red\u{1b}[31m" has members: "m-1\u{1b}[2J" at /10.0.0.7; stop them first
+        "#]],
     );
     check(
         &broker,
         "describe --all-groups --members",
         0,
         &expect![[r#"
-        Group bell\u{7}: Empty, no members
+            Group "bell\u{7}": Empty, no members
 
-        Group red\u{1b}[31m: Stable, 1 member
-        GROUP          CONSUMER-ID   HOST       CLIENT-ID  #PARTITIONS
-        red\u{1b}[31m  m-1\u{1b}[2J  /10.0.0.7             0
-    "#]],
+            Group "red\u{1b}[31m": Stable, 1 member
+            GROUP          CONSUMER-ID   HOST       CLIENT-ID  #PARTITIONS
+            red\u{1b}[31m  m-1\u{1b}[2J  /10.0.0.7             0
+        "#]],
         &expect![[""]],
     );
     check(
@@ -404,10 +404,10 @@ fn offsets_that_have_to_stay_are_told_once_for_each_topic() {
     let broker = Broker {
         groups: vec![Group { member: Some("m-1"), ..group("live", &[]) }],
         refused: vec![("orders", 0, subscribed), ("orders", 1, subscribed)],
-        left_out: vec![("users", 3)],
+        left_out: vec![("broken", 0)],
         ..Default::default()
     };
-    let words = "delete-offsets live --topic orders --topic users:0,3,0 --topic gone";
+    let words = "delete-offsets live --topic orders --topic users:0,3,0 --topic broken --topic gone";
     check(
         &broker,
         words,
@@ -417,11 +417,12 @@ fn offsets_that_have_to_stay_are_told_once_for_each_topic() {
         live   users  0          forgotten
     "#]],
         &expect![[r#"
-        kohort: some offsets of live cannot be forgotten:
-          topic gone does not exist [UNKNOWN_TOPIC_OR_PARTITION (3)]
-          users-3: the broker left it out of its answer to OffsetDelete
-          members of live are subscribed to orders: m-1 at /10.0.0.7; stop them first
-    "#]],
+            kohort: some offsets of live cannot be forgotten:
+              partition 3 of topic users does not exist
+              topic gone does not exist
+              broken-0: the broker left it out of its answer to OffsetDelete
+              members of live are subscribed to orders: m-1 at /10.0.0.7; stop them first
+        "#]],
     );
 }
 

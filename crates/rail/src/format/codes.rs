@@ -111,6 +111,15 @@ table! {
     DeleteAcls = 0x20,
     DescribeUserScramCredentials = 0x21,
     AlterUserScramCredentials = 0x22,
+    DescribeClientQuotas = 0x23,
+}
+
+/// The version since which there is this op.
+pub const fn since(op: &Op) -> Version {
+    match op {
+        Op::DescribeClientQuotas(_) => Version::Four,
+        _ => Version::Two,
+    }
 }
 
 /// Appends `op` and the lengths of its records, which go to `records`.

@@ -4,7 +4,9 @@ use bytes::Bytes;
 use coordination::op::{self, Op};
 use coordination::reply::Reply;
 
-use super::codes::{code_of, code_of_reply, decode_op, decode_reply, encode_op, encode_reply, name_of};
+use super::codes::{
+    code_of, code_of_reply, decode_op, decode_reply, encode_op, encode_reply, name_of, since,
+};
 use super::control::{Announced, Hello, Welcome};
 use super::kept_records::{KeptRecords, SentRecords};
 use super::put::{put, put_number, take, take_bounded, take_number};
@@ -225,6 +227,9 @@ pub fn decode_from_gateway(version: Version, message: &Bytes) -> Result<FromGate
             let keep =
                 (name == "Produce" && message.len() < KEPT_IN_PLACE).then(|| Bytes::copy_from_slice(message));
             let op = decode_op(code, keep.as_ref().unwrap_or(message), head)?;
+            if version < since(&op) {
+                return Err(FormatError::Code(code));
+            }
             Ok(FromGateway::Request(Head { id, carrier, trace }, op))
         }
         ANNOUNCE => {

@@ -10,6 +10,8 @@ pub enum Version {
     Two = 2,
     /// Records that a gateway keeps are named, and a heartbeat that is the client's last one is told by a short word.
     Three = 3,
+    /// Quotas can be asked for.
+    Four = 4,
 }
 
 /// What the names of all versions begin with.
@@ -17,7 +19,7 @@ const PREFIX: &str = "kohort-rail/";
 
 impl Version {
     /// The versions that this software speaks, the newest first.
-    pub const ALL: &[Self] = &[Self::Three, Self::Two];
+    pub const ALL: &[Self] = &[Self::Four, Self::Three, Self::Two];
 
     /// The version's number.
     pub const fn number(self) -> u8 {

@@ -11,7 +11,7 @@ use coordination::op::Op;
 use coordination::reply::Reply;
 use rail::format::{
     self, Announced, FromBroker, FromGateway, Head, Hello, KeptRecords, LaneClass, SentRecords, Version,
-    Welcome, op_codes,
+    Welcome, op_codes, since,
 };
 use rail::{Roster, TraceContext};
 
@@ -81,9 +81,9 @@ fn every_op_has_a_code_of_its_own_and_groups_have_theirs() {
 /// A line for each message: version, who says it, its bytes, and what they mean.
 fn render() -> String {
     let mut text = String::new();
-    for version in [Version::Two, Version::Three] {
+    for version in [Version::Two, Version::Three, Version::Four] {
         for seed in 0..SAMPLES {
-            for op in every_op(seed) {
+            for op in ops_of(version, seed) {
                 let head = head(seed);
                 gateway(&mut text, version, &FromGateway::Request(head, op));
             }
@@ -92,7 +92,7 @@ fn render() -> String {
             gateway(&mut text, version, &said);
         }
         for seed in 0..SAMPLES {
-            for reply in every_reply(seed) {
+            for reply in every_reply(seed).into_iter().take(ops_of(version, seed).len()) {
                 broker(
                     &mut text,
                     version,
@@ -143,6 +143,11 @@ fn broker(text: &mut String, version: Version, said: &FromBroker) {
 /// A value of each op.
 pub(crate) fn every_op(seed: u64) -> Vec<Op> {
     (0..op_codes().len()).map(|variant| random_variant(variant, seed)).collect()
+}
+
+/// A value of each op that there is in a version. Those of later versions are the last ones.
+pub(crate) fn ops_of(version: Version, seed: u64) -> Vec<Op> {
+    every_op(seed).into_iter().filter(|op| since(op) <= version).collect()
 }
 
 /// A value of each reply.

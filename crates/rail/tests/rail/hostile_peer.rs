@@ -18,7 +18,7 @@ use crate::kept_records::fetched;
 use crate::lanes::fetch;
 
 /// The version that peers speak where it does not matter.
-const NEWEST: Version = Version::Three;
+const NEWEST: Version = Version::Four;
 
 pub(crate) struct Peer {
     connection: Connection,

@@ -24,7 +24,7 @@ impl Jwks {
         if text.len() > MAX_JWKS {
             return Err(JwksError::TooLong);
         }
-        let set: Set = serde_json::from_str(text)?;
+        let set: Set = serde_json::from_str(text).map_err(JwksError::Malformed)?;
         if set.keys.len() > MAX_KEYS {
             return Err(JwksError::TooMany);
         }
@@ -69,8 +69,8 @@ pub enum JwksError {
     #[error("the set has more than {MAX_KEYS} keys")]
     TooMany,
     /// It is not JSON with `keys` in it.
-    #[error("read the set of keys")]
-    Malformed(#[from] serde_json::Error),
+    #[error("not a set of keys in JSON: {0}")]
+    Malformed(serde_json::Error),
     /// No key in it can verify a token.
     #[error(
         "the set has no key that tokens can be verified with (RSA from 2048 bits, P-256, P-384 or Ed25519)"

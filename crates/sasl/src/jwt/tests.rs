@@ -370,6 +370,8 @@ fn sets_of_keys_without_a_usable_one_are_refused() {
     for text in ["", "[]", "{}", r#"{"keys":{}}"#, r#"{"keys":7}"#] {
         assert!(matches!(Jwks::parse(text), Err(JwksError::Malformed(_))), "{text}");
     }
+    let said = Jwks::parse("keys: 7").unwrap_err().to_string();
+    assert_eq!(said, "not a set of keys in JSON: expected value at line 1 column 1");
     let rsa = rfc_rsa();
     let (n, x) = (rsa["n"].as_str().unwrap(), "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo");
     for key in [

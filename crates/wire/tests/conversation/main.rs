@@ -125,6 +125,7 @@ fn default_request(api: ApiKey) -> AnyRequest {
         ApiKey::DescribeAcls => describe_acls::DescribeAclsRequest::default().into(),
         ApiKey::CreateAcls => create_acls::CreateAclsRequest::default().into(),
         ApiKey::DeleteAcls => delete_acls::DeleteAclsRequest::default().into(),
+        ApiKey::DescribeClientQuotas => describe_client_quotas::DescribeClientQuotasRequest::default().into(),
         ApiKey::DescribeUserScramCredentials => {
             describe_user_scram_credentials::DescribeUserScramCredentialsRequest::default().into()
         }
@@ -193,6 +194,9 @@ fn some_reply(op: &Op) -> Reply {
         Op::CreateAcls(_) => Reply::CreateAcls(reply::CreateAcls { results: vec![] }),
         Op::DescribeAcls(_) => Reply::DescribeAcls(reply::DescribeAcls { result: Ok(vec![]) }),
         Op::DeleteAcls(_) => Reply::DeleteAcls(reply::DeleteAcls { results: vec![] }),
+        Op::DescribeClientQuotas(_) => {
+            Reply::DescribeClientQuotas(reply::DescribeClientQuotas { error: None })
+        }
         Op::DescribeUserScramCredentials(_) => {
             Reply::DescribeUserScramCredentials(reply::DescribeUserScramCredentials { result: Ok(vec![]) })
         }

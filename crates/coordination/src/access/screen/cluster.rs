@@ -119,6 +119,15 @@ pub(super) fn delete_acls(judge: &Judge<'_>, op: op::DeleteAcls) -> Screened {
     Screened::Refused(Reply::DeleteAcls(reply::DeleteAcls { results }))
 }
 
+/// DESCRIBE_CONFIGS on the cluster.
+pub(super) fn describe_client_quotas(judge: &Judge<'_>, op: op::DescribeClientQuotas) -> Screened {
+    if judge.may_cluster(Operation::DescribeConfigs) {
+        return Screened::untouched(Op::DescribeClientQuotas(op));
+    }
+    let reply = reply::DescribeClientQuotas { error: Some(Refusal::from(REFUSED)) };
+    Screened::Refused(Reply::DescribeClientQuotas(reply))
+}
+
 /// DESCRIBE on the cluster.
 pub(super) fn describe_user_scram_credentials(
     judge: &Judge<'_>,

@@ -31,6 +31,11 @@ impl<'a> KafkaBytes<'a> {
         self.flexible = true;
     }
 
+    /// How many bytes have not been read.
+    pub(in crate::group) fn left(&self) -> usize {
+        self.left.len()
+    }
+
     fn take(&mut self, length: usize) -> Result<&'a [u8], Problem> {
         let (taken, left) = self.left.split_at_checked(length).ok_or(SHORT)?;
         self.left = left;

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::super::split::{merged, take_refused};
 use super::ops::{
     create_topics, delete_groups, delete_topics, describe_groups, describe_topic_partitions,
-    find_coordinator, id, list_groups, list_offsets, metadata, named, offset_delete, offset_fetch, produce,
+    find_coordinator, id, list_groups, list_offsets, metadata, named, offset_commit, offset_delete,
+    offset_fetch, produce,
 };
 use super::{Right, Screened, ann, cluster, group, rules, screened, seen, topic};
 use crate::access::{Operation as O, Operations};
@@ -225,6 +226,21 @@ fn fetched(group: &str, topics: &[&str]) -> reply::OffsetFetchGroup {
     reply::OffsetFetchGroup { group: group.to_owned(), error: None, topics }
 }
 
+/// COMMIT-18
+#[test]
+fn offsets_are_kept_of_topics_that_may_be_read() {
+    let rights = [group(O::Read), topic(O::Read, "t")];
+    let op = offset_commit(vec![named("u"), named("t"), id(2)]);
+    let Screened::Allowed(left, _) = screened(&rights, op.clone()) else { panic!("t is allowed") };
+    assert_eq!(left, offset_commit(vec![named("t")]));
+    let done = |topic, error| reply::OffsetCommitTopic { topic, partitions: vec![(0, error)] };
+    let told = |topics| Reply::OffsetCommit(reply::OffsetCommit { topics });
+    let expected =
+        told(vec![done(named("u"), NOT_THIS_TOPIC), done(named("t"), None), done(id(2), NOT_THIS_TOPIC)]);
+    assert_eq!(seen(&rights, op, told(vec![done(named("t"), None)])), expected);
+}
+
+/// FETCH-19, FETCH-20
 #[test]
 fn offsets_are_told_of_groups_and_topics_that_may_be_seen() {
     let rights = [group(O::Describe), topic(O::Describe, "t")];
@@ -251,6 +267,7 @@ fn offsets_are_told_of_groups_and_topics_that_may_be_seen() {
     assert_eq!(told, expected);
 }
 
+/// FETCH-21
 #[test]
 fn what_is_wrong_with_a_group_is_said_of_its_refused_topics_too() {
     let op = offset_fetch(vec![("g", Some(vec![named("t")]))]);
@@ -279,6 +296,7 @@ fn offsets_are_forgotten_of_topics_that_may_be_read() {
     assert_eq!(screened, Screened::Refused(Reply::OffsetDelete(neither)));
 }
 
+/// LIST-07
 #[test]
 fn groups_are_listed_to_who_may_see_them_or_the_cluster() {
     let listed = |group: &str| reply::ListedGroup {
@@ -328,11 +346,20 @@ fn a_refused_group_that_is_named_twice_is_answered_once() {
     assert_eq!(screened(&[], delete_groups(&["g", "g"])), Screened::Refused(Reply::DeleteGroups(reply)));
 }
 
+/// LIST-17
 #[test]
 fn a_coordinator_is_refused_without_words_since_they_depend_on_the_version() {
-    let refused = ("g".to_owned(), Some(Refusal::from(ErrorCode::GroupAuthorizationFailed)));
-    let reply = reply::FindCoordinator { groups: vec![refused] };
-    assert_eq!(screened(&[], find_coordinator(&["g"])), Screened::Refused(Reply::FindCoordinator(reply)));
+    let refused = |group: &str| (group.to_owned(), Some(Refusal::from(ErrorCode::GroupAuthorizationFailed)));
+    let told = |groups| Reply::FindCoordinator(reply::FindCoordinator { groups });
+    assert_eq!(screened(&[], find_coordinator(&["g"])), Screened::Refused(told(vec![refused("g")])));
+    // The other keys of the request are looked up.
+    let (rights, found) = ([group(O::Describe)], ("g".to_owned(), None));
+    let Screened::Allowed(left, _) = screened(&rights, find_coordinator(&["h", "g"])) else {
+        panic!("g is allowed")
+    };
+    assert_eq!(left, find_coordinator(&["g"]));
+    let seen = seen(&rights, find_coordinator(&["h", "g"]), told(vec![found.clone()]));
+    assert_eq!(seen, told(vec![refused("h"), found]));
 }
 
 #[test]

@@ -235,6 +235,10 @@ pub(super) fn delete_acls() -> Op {
     Op::DeleteAcls(op::DeleteAcls { filters: vec![Ok(any_acl())] })
 }
 
+pub(super) fn describe_client_quotas() -> Op {
+    Op::DescribeClientQuotas(op::DescribeClientQuotas { components: Vec::new() })
+}
+
 pub(super) fn describe_user_scram_credentials() -> Op {
     Op::DescribeUserScramCredentials(op::DescribeUserScramCredentials { users: None })
 }

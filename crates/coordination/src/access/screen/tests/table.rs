@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::ops::{
     alter_configs, alter_user_scram_credentials, create_acls, create_partitions, create_topics, delete_acls,
-    delete_groups, delete_records, delete_topics, describe_acls, describe_configs, describe_groups,
-    describe_topic_partitions, describe_user_scram_credentials, fetch, find_coordinator, heartbeat, id,
-    init_producer_id, join_group, leave_group, list_groups, list_offsets, metadata, named, offset_commit,
-    offset_delete, offset_fetch, offset_for_leader_epoch, produce, resource, sync_group,
+    delete_groups, delete_records, delete_topics, describe_acls, describe_client_quotas, describe_configs,
+    describe_groups, describe_topic_partitions, describe_user_scram_credentials, fetch, find_coordinator,
+    heartbeat, id, init_producer_id, join_group, leave_group, list_groups, list_offsets, metadata, named,
+    offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, produce, resource, sync_group,
 };
 use super::{Right, Screened, ann, cluster, group, rules, screened, topic};
 use crate::access::{Judge, Operation as O, ResourceType};
@@ -104,6 +104,7 @@ fn table() -> Vec<Row> {
         (create_acls(), vec![vec![cluster(O::Alter)]], CLUSTER),
         (describe_acls(), vec![vec![cluster(O::Describe)]], CLUSTER),
         (delete_acls(), vec![vec![cluster(O::Alter)]], CLUSTER),
+        (describe_client_quotas(), vec![vec![cluster(O::DescribeConfigs)]], CLUSTER),
         (describe_user_scram_credentials(), vec![vec![cluster(O::Describe)]], CLUSTER),
         (alter_user_scram_credentials(), vec![vec![cluster(O::Alter)]], CLUSTER),
         // What is left out, or not, is seen in the replies.
@@ -153,6 +154,7 @@ fn place(op: &Op) -> usize {
         Op::DeleteAcls(_) => 31,
         Op::DescribeUserScramCredentials(_) => 32,
         Op::AlterUserScramCredentials(_) => 33,
+        Op::DescribeClientQuotas(_) => 34,
     }
 }
 
@@ -229,6 +231,7 @@ fn code_of(reply: &Reply) -> Option<i16> {
         Reply::DeleteAcls(reply) => {
             reply.results.iter().filter_map(|result| result.as_ref().err()).map(of).collect()
         }
+        Reply::DescribeClientQuotas(reply) => reply.error.iter().map(of).collect(),
         Reply::DescribeUserScramCredentials(reply) => {
             reply.result.as_ref().err().map(of).into_iter().collect()
         }
@@ -263,6 +266,7 @@ fn refusal(rights: &[Right], op: &Op) -> Option<i16> {
     }
 }
 
+/// Proves GATE-10 with the rows of joins, syncs, heartbeats, leaves and commits.
 #[test]
 fn every_op_is_refused_with_kafkas_code_and_needs_what_kafka_asks_for() {
     for (op, enough, code) in table() {
@@ -282,7 +286,7 @@ fn every_op_is_refused_with_kafkas_code_and_needs_what_kafka_asks_for() {
 fn no_kind_of_op_is_missing_in_the_table() {
     let mut places: BTreeSet<usize> = table().iter().map(|(op, ..)| place(op)).collect();
     places.insert(place(&fetch()));
-    assert_eq!(places, (0..34).collect());
+    assert_eq!(places, (0..35).collect());
 }
 
 #[test]
