@@ -6,7 +6,6 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, bail};
 use e2e::checkout;
 
-use crate::setup;
 use crate::steps::Steps;
 
 /// Crates whose tests need nothing but a disk.
@@ -14,20 +13,24 @@ const QUICK: [&str; 4] = ["coordination", "batch", "wire", "store"];
 
 /// What can be known in a few minutes.
 pub(crate) fn quick() -> Result<ExitCode> {
-    let mut steps = Steps::new(&[])?;
-    steps.command("format", 2, cargo().args(["fmt", "--all", "--check"]));
-    steps.command(
-        "lints",
-        20,
-        cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-    );
-    let mut test = cargo();
-    test.arg("test");
+    let mut steps = steps(&[])?;
+    steps.command("format", 2, cargo(FORMAT));
+    steps.command("lints", 20, cargo(LINTS));
+    let mut test = cargo(["test"]);
     for package in QUICK {
         test.args(["--package", package]);
     }
-    steps.command("tests of the pure crates and the store", 15, &mut test);
+    steps.command("tests of the pure crates and the store", 15, test);
     Ok(steps.finish())
+}
+
+const FORMAT: [&str; 3] = ["fmt", "--all", "--check"];
+const LINTS: [&str; 6] = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+const RELEASE_BUILD: [&str; 4] = ["build", "--release", "--package", "kohort"];
+
+/// What steps say is kept with what they build.
+fn steps(wanted: &[String]) -> Result<Steps> {
+    Steps::new(wanted, &checkout::target().join("steps"))
 }
 
 /// The suites against the release build, and the minutes that each may take.
@@ -66,7 +69,7 @@ pub(crate) fn fuzz_alone(arguments: &[String]) -> Result<ExitCode> {
         [flag, seconds] if flag == "--seconds" => seconds.parse().context("read --seconds")?,
         _ => bail!("usage: cargo xtask fuzz [--seconds N]"),
     };
-    let mut steps = Steps::new(&[])?;
+    let mut steps = steps(&[])?;
     fuzz(&mut steps, seconds);
     Ok(steps.finish())
 }
@@ -74,19 +77,17 @@ pub(crate) fn fuzz_alone(arguments: &[String]) -> Result<ExitCode> {
 /// Measures Kohort beside Kafka and writes docs/benchmarks.md with its plots, and the pages of the assigner and of
 /// gateways; `--quick`, `--groups`, `--records`, `--assigner` and `--gateways` measure less.
 pub(crate) fn bench(arguments: &[String]) -> Result<ExitCode> {
-    let mut steps = Steps::new(&[])?;
-    steps.run("setup", setup::prepare);
-    let mut build = cargo();
-    build.args(["build", "--release", "--package", "kohort"]);
-    steps.command("release build", 20, &mut build);
+    let mut steps = steps(&[])?;
+    steps.command("setup", 20, cargo(["xtask", "setup"]));
+    steps.command("release build", 20, cargo(RELEASE_BUILD));
     // The binary of an earlier build is still there, and its figures would pass for those of this checkout.
     if !steps.all_passed() {
         return Ok(steps.finish());
     }
-    let mut command = cargo();
-    command.args(["run", "--release", "--package", "e2e", "--example", "side_by_side", "--"]).args(arguments);
+    let mut command = cargo(["run", "--release", "--package", "e2e", "--example", "side_by_side", "--"]);
+    command.args(arguments);
     command.env("KOHORT_BIN", checkout::target().join("release/kohort"));
-    steps.command("side by side", 120, &mut command);
+    steps.command("side by side", 120, command);
     Ok(steps.finish())
 }
 
@@ -94,39 +95,39 @@ pub(crate) fn bench(arguments: &[String]) -> Result<ExitCode> {
 ///
 /// The budgets are bounds for a cold machine of two cores, not what the steps usually take.
 pub(crate) fn all(wanted: &[String]) -> Result<ExitCode> {
-    let mut steps = Steps::new(wanted)?;
-    steps.run("setup", setup::prepare);
-    steps.command("format", 2, cargo().args(["fmt", "--all", "--check"]));
-    steps.command(
-        "lints",
-        20,
-        cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-    );
-    let mut docs = cargo();
-    docs.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
-    steps.command("docs", 10, &mut docs);
-    steps.command("dependency directions", 5, cargo().args(["test", "--package", "xtask"]));
+    let mut steps = steps(wanted)?;
+    // Nothing compiles without the packages; the rest is mostly waiting for downloads.
+    steps.command("packages", 10, cargo(["xtask", "setup", "packages"]));
+    let setup = steps.beside("setup", 20, cargo(["xtask", "setup"]));
+    steps.command("format", 2, cargo(FORMAT));
+    steps.command("lints", 20, cargo(LINTS));
+    steps.join(setup);
+    let mut docs = cargo(["doc", "--workspace", "--no-deps"]);
+    docs.env("RUSTDOCFLAGS", "-D warnings");
+    steps.command("docs", 10, docs);
+    steps.command("dependency directions", 5, cargo(["test", "--package", "xtask"]));
     let tests = ["test", "--workspace", "--exclude", "e2e", "--exclude", "xtask", "--no-fail-fast"];
-    steps.command("tests", 25, cargo().args(tests));
+    steps.command("tests", 25, cargo(tests));
     let comparison = ["test", "--package", "e2e", "--example", "side_by_side"];
-    steps.command("tests of the comparison with Kafka", 15, cargo().args(comparison));
+    steps.command("tests of the comparison with Kafka", 15, cargo(comparison));
+    // Its last minutes need one core, and so does fuzzing.
+    let release = steps.beside("release build", 20, cargo(RELEASE_BUILD));
     fuzz(&mut steps, FUZZ_SECONDS);
-    let mut simulation = cargo();
-    simulation.args(["run", "--release", "--package", "sim", "--", "--at-least", SEEDS_AT_LEAST]);
-    simulation.args(["--seconds", &SIMULATION_SECONDS.to_string(), "--from", FIRST_SEED]);
+    steps.join(release);
     let model = ["test", "--release", "--package", "sim", "--test", "model"];
-    steps.command("model check of groups", 10, cargo().args(model));
+    steps.command("model check of groups", 10, cargo(model));
     let handoffs = ["test", "--release", "--package", "sim", "--test", "handoff_model", "--", "--nocapture"];
-    steps.command("model check of handoffs", 10, cargo().args(handoffs));
-    steps.command("simulation of groups", 5 + SIMULATION_SECONDS / 60, &mut simulation);
-    steps.command("release build", 20, cargo().args(["build", "--release", "--package", "kohort"]));
-    steps.command("instruction counts", 8, cargo().args(["xtask", "instructions"]));
+    steps.command("model check of handoffs", 10, cargo(handoffs));
+    let mut simulation = cargo(["run", "--release", "--package", "sim", "--", "--at-least", SEEDS_AT_LEAST]);
+    simulation.args(["--seconds", &SIMULATION_SECONDS.to_string(), "--from", FIRST_SEED]);
+    steps.command("simulation of groups", 5 + SIMULATION_SECONDS / 60, simulation);
+    steps.command("instruction counts", 8, cargo(["xtask", "instructions"]));
     for (name, minutes, suite) in SUITES {
-        steps.command(name, minutes, &mut end_to_end(suite));
+        steps.command(name, minutes, end_to_end(suite));
     }
     let mut through_gateways = end_to_end("groups");
     through_gateways.env("KOHORT_E2E_BROKER", "gateways").env("KOHORT_GROUPS_OF", THROUGH_GATEWAYS);
-    steps.command("groups of real clients through two gateways", 10, &mut through_gateways);
+    steps.command("groups of real clients through two gateways", 10, through_gateways);
     Ok(steps.finish())
 }
 
@@ -135,8 +136,7 @@ const THROUGH_GATEWAYS: &str = "Java client,confluent-kafka,franz-go";
 
 /// A suite against the release build.
 fn end_to_end(suite: &str) -> Command {
-    let mut command = cargo();
-    command.args(["test", "--package", "e2e", "--test", suite, "--", "--nocapture"]);
+    let mut command = cargo(["test", "--package", "e2e", "--test", suite, "--", "--nocapture"]);
     command.env("KOHORT_BIN", checkout::target().join("release/kohort"));
     // What could not run counts as failed here.
     command.env("CI", "true");
@@ -166,11 +166,8 @@ fn fuzz(steps: &mut Steps, seconds: u32) {
         let mut command = Command::new("cargo");
         command.args(["+nightly", "fuzz", "run", "--fuzz-dir", ".", &target, "--"]);
         command.arg(format!("-max_total_time={seconds}")).args(["-rss_limit_mb=2048", "-verbosity=0"]);
-        steps.command(
-            &format!("fuzz {target}"),
-            8 + u64::from(seconds) / 60,
-            command.current_dir(&directory),
-        );
+        command.current_dir(&directory);
+        steps.command(&format!("fuzz {target}"), 8 + u64::from(seconds) / 60, command);
     }
 }
 
@@ -184,9 +181,9 @@ fn fuzz_targets(directory: &Path) -> Vec<String> {
 
 /// Cargo without what the cargo that runs this has said about this package: build scripts that look at it would take
 /// it for a change, and crates would be built again whenever `cargo xtask` and `cargo` take turns.
-pub(crate) fn cargo() -> Command {
+pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
     let mut command = Command::new("cargo");
-    command.current_dir(checkout::root());
+    command.args(arguments).current_dir(checkout::root());
     for (variable, _) in std::env::vars_os() {
         let name = variable.to_string_lossy();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {

@@ -101,7 +101,7 @@ fn judge(verdicts: &[(Verdict, Counted)], unknown: &[String], toolchain: &str, p
 
 fn build() -> Result<PathBuf> {
     let status =
-        ci::cargo().args(["build", "--release", "--package", "microbench"]).status().context("run cargo")?;
+        ci::cargo(["build", "--release", "--package", "microbench"]).status().context("run cargo")?;
     ensure!(status.success(), "the benchmarks do not build: {status}");
     Ok(checkout::target().join("release/microbench"))
 }

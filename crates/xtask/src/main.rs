@@ -18,7 +18,9 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 Usage: cargo xtask COMMAND
 
-  setup    install what the tests need, by package name; quick when it is there
+  setup [WORD]…
+           install what the tests need, by package name; quick when it is there;
+           with words, only what is named by one of them
   quick    format, lints and the tests of the pure crates and the store
   ci [WORD]…
            all that CI runs: setup, format, lints, docs, tests, real clients,
@@ -47,7 +49,7 @@ fn main() -> ExitCode {
         None => ("help", [].as_slice()),
     };
     let outcome = match command {
-        "setup" => setup::run(),
+        "setup" => setup::run(rest),
         "quick" => ci::quick(),
         "ci" => ci::all(rest),
         "fuzz" => ci::fuzz_alone(rest),

@@ -5,16 +5,19 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-/// Has everything ready, and says what it did.
-pub(crate) fn run() -> Result<ExitCode> {
-    prepare()?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Tries every step, so that one that fails does not take the others along.
-pub(crate) fn prepare() -> Result<()> {
+/// Has everything ready, or what is named by one of `wanted`, and says what it did. Tries every step, so that one that
+/// fails does not take the others along.
+pub(crate) fn run(wanted: &[String]) -> Result<ExitCode> {
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
+    let steps: Vec<_> = e2e::setup::STEPS.into_iter().filter(|step| is_wanted(step.name)).collect();
+    if steps.is_empty() {
+        bail!(
+            "nothing is named like that; there are: {}",
+            e2e::setup::STEPS.map(|step| step.name).join(", ")
+        );
+    }
     let mut failed = Vec::new();
-    for step in e2e::setup::STEPS {
+    for step in steps {
         println!("setup: {}", step.name);
         let started = Instant::now();
         match (step.run)(&|command| println!("setup: $ {command}")) {
@@ -29,5 +32,5 @@ pub(crate) fn prepare() -> Result<()> {
     if !failed.is_empty() {
         bail!("not ready: {}", failed.join(", "));
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,13 +1,19 @@
-//! Steps that run one after the other, each within its time, with a count at the end.
+//! Steps, each within its time, with a count at the end.
+//!
+//! What a step says goes into a file of its own. A person sees the last lines of it, more of them when it has failed:
+//! the one failure of an hour must not be looked for among thousands of lines about what went well.
 
 use std::collections::VecDeque;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::mem;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitCode, Stdio, exit};
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -20,66 +26,100 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 pub(crate) struct Steps {
     /// Only steps whose name contains one of these; all when there are none.
     wanted: Vec<String>,
+    /// Where what they say is kept.
+    directory: PathBuf,
+    began: Instant,
     interrupted: Arc<AtomicBool>,
     done: Vec<Done>,
 }
+
+/// A step that runs beside others.
+#[derive(Debug)]
+pub(crate) struct Beside(Option<JoinHandle<Done>>);
 
 /// A step that is over.
 #[derive(Debug)]
 struct Done {
     name: String,
     took: Duration,
-    failure: Option<Failure>,
-}
-
-/// Why a step failed.
-#[derive(Debug)]
-struct Failure {
-    error: anyhow::Error,
-    /// What it said last. Hours of other output may follow before a person looks.
+    /// What it said last.
     last_words: VecDeque<String>,
+    failure: Option<anyhow::Error>,
 }
 
 /// How many lines of a step are said again when it has failed. A test binary ends with the names of what failed.
-const LAST_WORDS: usize = 80;
+const LAST_WORDS: usize = 120;
+
+/// How many lines of a step are said when it has passed: a count of tests, of seeds or of kills.
+const GOOD_NEWS: usize = 3;
 
 impl Steps {
-    /// Begins with nothing done; `wanted` restricts the steps by parts of their names.
-    pub(crate) fn new(wanted: &[String]) -> Result<Self> {
+    /// Begins with nothing done; `wanted` restricts the steps by parts of their names. What they say is kept in
+    /// `directory`.
+    pub(crate) fn new(wanted: &[String], directory: &Path) -> Result<Self> {
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("wait for signals")?;
         }
-        Ok(Self { wanted: wanted.to_vec(), interrupted, done: Vec::new() })
+        fs::create_dir_all(directory).with_context(|| format!("make {}", directory.display()))?;
+        Ok(Self {
+            wanted: wanted.to_vec(),
+            directory: directory.to_owned(),
+            began: Instant::now(),
+            interrupted,
+            done: Vec::new(),
+        })
     }
 
     /// Runs `command` and remembers how it went; it is killed when `minutes` are over.
-    pub(crate) fn command(&mut self, name: &str, minutes: u64, command: &mut Command) {
+    pub(crate) fn command(&mut self, name: &str, minutes: u64, command: Command) {
+        let step = self.beside(name, minutes, command);
+        self.join(step);
+    }
+
+    /// Starts `command` as a step that others may run beside; it is over with [`Steps::join`].
+    pub(crate) fn beside(&self, name: &str, minutes: u64, mut command: Command) -> Beside {
+        if !self.is_wanted(name) {
+            return Beside(None);
+        }
+        let said =
+            self.directory.join(format!("{}.log", name.replace(|it: char| !it.is_ascii_alphanumeric(), "-")));
+        println!("==> {name}, into {}", said.display());
         let interrupted = Arc::clone(&self.interrupted);
         let limit = Duration::from_secs(minutes * 60);
-        self.watch(name, |last_words| run_within(command, limit, &interrupted, last_words));
+        let name = name.to_owned();
+        Beside(Some(thread::spawn(move || {
+            watch(name, |last_words| run_within(&mut command, limit, &interrupted, &said, last_words))
+        })))
     }
 
-    /// Runs `step` and remembers how it went.
-    pub(crate) fn run(&mut self, name: &str, step: impl FnOnce() -> Result<()>) {
-        self.watch(name, |_| step());
+    /// Waits for a step to end, and says how it went.
+    pub(crate) fn join(&mut self, Beside(step): Beside) {
+        match step.map(JoinHandle::join) {
+            None => {}
+            Some(Ok(done)) => self.add(done),
+            Some(Err(panic)) => resume_unwind(panic),
+        }
     }
 
-    fn watch(&mut self, name: &str, step: impl FnOnce(&mut VecDeque<String>) -> Result<()>) {
-        if !self.wanted.is_empty() && !self.wanted.iter().any(|part| name.contains(part.as_str())) {
-            return;
+    fn is_wanted(&self, name: &str) -> bool {
+        let named = self.wanted.is_empty() || self.wanted.iter().any(|part| name.contains(part.as_str()));
+        named && !self.interrupted.load(Ordering::Relaxed)
+    }
+
+    fn add(&mut self, done: Done) {
+        let Done { name, took, last_words, failure } = &done;
+        match failure {
+            None => {
+                let said: Vec<_> = last_words.iter().filter(|line| !line.trim().is_empty()).collect();
+                for line in said.iter().skip(said.len().saturating_sub(GOOD_NEWS)) {
+                    println!("    {line}");
+                }
+                println!("==> {name}: passed in {:.1} s", took.as_secs_f64());
+            }
+            Some(error) => println!("==> {name}: FAILED after {:.1} s: {error:#}", took.as_secs_f64()),
         }
-        println!("\n==> {name}");
-        let started = Instant::now();
-        let mut last_words = VecDeque::new();
-        let outcome = step(&mut last_words);
-        let took = started.elapsed();
-        match &outcome {
-            Ok(()) => println!("==> {name}: passed in {:.1} s", took.as_secs_f64()),
-            Err(error) => println!("==> {name}: FAILED after {:.1} s: {error:#}", took.as_secs_f64()),
-        }
-        let failure = outcome.err().map(|error| Failure { error, last_words });
-        self.done.push(Done { name: name.to_owned(), took, failure });
+        self.done.push(done);
     }
 
     /// Whether no step has failed so far, so that one may build on what they have made.
@@ -90,35 +130,47 @@ impl Steps {
     /// Prints what each step took, what those that failed said last, and the count alone on the last line.
     pub(crate) fn finish(self) -> ExitCode {
         println!();
-        let mut total = Duration::ZERO;
-        for Done { name, took, failure } in &self.done {
-            total += *took;
+        for Done { name, took, failure, .. } in &self.done {
             let word = if failure.is_none() { "passed" } else { "FAILED" };
             println!("{word} {name:40} {:7.1} s", took.as_secs_f64());
         }
-        println!("in all {:.1} minutes\n", total.as_secs_f64() / 60.0);
-        let failed = self.done.iter().filter_map(|step| Some((&step.name, step.failure.as_ref()?)));
-        for (name, Failure { error, last_words }) in failed.clone() {
+        println!("in all {:.1} minutes\n", self.began.elapsed().as_secs_f64() / 60.0);
+        let mut failed = 0;
+        for Done { name, last_words, failure, .. } in &self.done {
+            let Some(error) = failure else { continue };
+            failed += 1;
             println!("==> {name}: FAILED: {error:#}; its last lines:");
             for line in last_words {
                 println!("{line}");
             }
             println!();
         }
-        let failed = failed.count();
         println!("{} passed, {failed} failed", self.done.len() - failed);
-        // A word that no step's name contains must not look like success.
-        if failed == 0 && !self.done.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        // Neither a word that no step's name contains nor Ctrl-C must look like success.
+        if failed == 0 && !self.done.is_empty() && !self.interrupted.load(Ordering::Relaxed) {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        }
     }
 }
 
-/// Runs a command and says what it says; one that takes too long is killed with all that it started.
+fn watch(name: String, step: impl FnOnce(&mut VecDeque<String>) -> Result<()>) -> Done {
+    let started = Instant::now();
+    let mut last_words = VecDeque::new();
+    let failure = step(&mut last_words).err();
+    Done { name, took: started.elapsed(), last_words, failure }
+}
+
+/// Runs a command and keeps what it says; one that takes too long is killed with all that it started.
 fn run_within(
     command: &mut Command,
     limit: Duration,
     interrupted: &AtomicBool,
+    said: &Path,
     last_words: &mut VecDeque<String>,
 ) -> Result<()> {
+    let mut file = File::create(said).with_context(|| format!("make {}", said.display()))?;
     // A group of its own, so that what it starts can be ended with it. Ctrl-C no longer reaches it by itself.
     command.process_group(0);
     // Where a panic happened is said without it, and tests that are meant to panic would fill the log.
@@ -131,7 +183,7 @@ fn run_within(
     let heard = Arc::new(Mutex::new(VecDeque::with_capacity(LAST_WORDS)));
     let listener = thread::spawn({
         let heard = Arc::clone(&heard);
-        move || pass_on(reader, &heard)
+        move || keep(reader, &mut file, &heard)
     });
     let outcome = wait_within(&mut child, limit, interrupted);
     // What the command has left running has no business here. If some of it is in a group of its own and holds the pipe
@@ -148,13 +200,13 @@ fn run_within(
 /// How long to wait for the last lines of a command that has ended.
 const PIPE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Says what comes out of the pipe, and keeps the last of it.
-fn pass_on(pipe: impl Read, heard: &Mutex<VecDeque<String>>) {
+/// Writes down what comes out of the pipe, and remembers the last of it.
+fn keep(pipe: impl Read, file: &mut File, heard: &Mutex<VecDeque<String>>) {
     for line in BufReader::new(pipe).split(b'\n') {
         let Ok(line) = line else { break };
         let line = String::from_utf8_lossy(&line).into_owned();
-        // Nobody may be listening any more; the step goes on all the same.
-        writeln!(io::stdout(), "{line}").ok();
+        // A disk that is full is no reason to stop listening: the step would wait for this side for ever.
+        writeln!(file, "{line}").ok();
         let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
         if heard.len() == LAST_WORDS {
             heard.pop_front();
@@ -170,10 +222,7 @@ fn wait_within(child: &mut Child, limit: Duration, interrupted: &AtomicBool) -> 
             ensure!(status.success(), "{status}");
             return Ok(());
         }
-        if interrupted.load(Ordering::Relaxed) {
-            end_group(child)?;
-            exit(130);
-        }
+        ensure!(!interrupted.load(Ordering::Relaxed), "it was interrupted");
         if started.elapsed() > limit {
             bail!("it took longer than {} minutes", limit.as_secs() / 60);
         }
@@ -194,37 +243,63 @@ fn end_group(child: &mut Child) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+
     use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
 
     #[test]
     fn a_step_that_failed_is_not_forgotten_when_the_next_one_passes() {
-        let mut steps = Steps::new(&[]).unwrap();
+        let directory = TempDir::new().unwrap();
+        let mut steps = Steps::new(&[], directory.path()).unwrap();
         assert!(steps.all_passed());
-        steps.run("build", || bail!("it does not compile"));
-        steps.run("look", || Ok(()));
+        steps.command("build", 1, shell("exit 1"));
+        steps.command("look", 1, shell("exit 0"));
         assert!(!steps.all_passed());
         assert_eq!(steps.finish(), ExitCode::FAILURE);
     }
 
     #[test]
-    fn of_a_step_that_fails_the_last_lines_are_kept() {
-        let mut steps = Steps::new(&[]).unwrap();
-        steps.command("count", 1, Command::new("sh").args(["-c", "seq 200; echo and this >&2; exit 3"]));
-        let failure = steps.done[0].failure.as_ref().unwrap();
-        assert_eq!(failure.error.to_string(), "exit status: 3");
-        assert_eq!(failure.last_words.len(), LAST_WORDS);
-        assert_eq!(failure.last_words.back().unwrap(), "and this");
-        assert_eq!(failure.last_words[LAST_WORDS - 2], "200");
+    fn all_that_a_step_says_is_in_its_file_and_the_last_lines_are_at_hand() {
+        let directory = TempDir::new().unwrap();
+        let mut steps = Steps::new(&[], directory.path()).unwrap();
+        steps.command("count & say", 1, shell("seq 200; echo and this >&2; exit 3"));
+        let Done { failure, last_words, .. } = &steps.done[0];
+        assert_eq!(failure.as_ref().unwrap().to_string(), "exit status: 3");
+        assert_eq!(last_words.len(), LAST_WORDS);
+        assert_eq!(last_words.back().unwrap(), "and this");
+        assert_eq!(last_words[LAST_WORDS - 2], "200");
+        let said = fs::read_to_string(directory.path().join("count---say.log")).unwrap();
+        assert_eq!(said.lines().count(), 201);
+    }
+
+    #[test]
+    fn steps_beside_each_other_are_both_counted() {
+        let directory = TempDir::new().unwrap();
+        let pipe = directory.path().join("pipe");
+        let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        let pipe = pipe.display();
+        let mut steps = Steps::new(&[], directory.path()).unwrap();
+        // Each waits for the other at the two ends of a pipe.
+        let reader = steps.beside("reader", 1, shell(&format!("read word < {pipe}; echo $word; exit 1")));
+        steps.command("writer", 1, shell(&format!("echo hello > {pipe}")));
+        assert!(steps.all_passed());
+        steps.join(reader);
+        assert_eq!(steps.done[1].last_words, ["hello"]);
+        assert!(!steps.all_passed());
     }
 
     #[test]
     fn what_a_step_leaves_running_does_not_hold_it_up() {
-        let mut steps = Steps::new(&[]).unwrap();
-        steps.command(
-            "start something",
-            1,
-            Command::new("sh").args(["-c", "sleep 999 & setsid sleep 20 & echo started"]),
-        );
+        let directory = TempDir::new().unwrap();
+        let mut steps = Steps::new(&[], directory.path()).unwrap();
+        steps.command("start something", 1, shell("sleep 999 & setsid sleep 20 & echo started"));
         assert!(steps.all_passed());
         assert!(steps.done[0].took < Duration::from_secs(15));
     }
