@@ -5,13 +5,18 @@
 mod support;
 
 use std::fs;
+use std::time::Duration;
 
 use e2e::assigner::Assigner;
 use e2e::etcd::{self, Etcd};
 use e2e::kohort::{Kohort, Options, binary};
-use e2e::{ports, process::Finished};
+use e2e::ports;
+use e2e::process::{Finished, run_within};
 use serde_json::Value;
-use support::{Connection, code, kohort};
+use support::{Connection, code, kohort_command};
+
+/// How long a run may take on a machine that is busy with others.
+const ENDS_WITHIN: Duration = Duration::from_secs(120);
 
 /// Loads so short that all scenarios together take seconds.
 const BRIEF: [&str; 4] = ["--duration", "200ms", "--warmup", "50ms"];
@@ -223,7 +228,8 @@ fn what_cannot_be_measured_is_told_at_once() {
 }
 
 fn bench(arguments: &[&str]) -> Finished {
-    kohort(&[&["bench"], arguments].concat())
+    let command = kohort_command(&[&["bench"], arguments].concat());
+    run_within(command, ENDS_WITHIN).unwrap()
 }
 
 /// The figures as JSON; the run must succeed and tell nobody how far it is, since this is no terminal.

@@ -1,5 +1,6 @@
 //! `cargo xtask ci` and `cargo xtask quick`.
 
+use std::env;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
@@ -78,7 +79,7 @@ pub(crate) fn fuzz_alone(arguments: &[String]) -> Result<ExitCode> {
 /// gateways; `--quick`, `--groups`, `--records`, `--assigner` and `--gateways` measure less.
 pub(crate) fn bench(arguments: &[String]) -> Result<ExitCode> {
     let mut steps = steps(&[])?;
-    steps.command("setup", 20, cargo(["xtask", "setup"]));
+    steps.command("setup", 20, setup()?);
     steps.command("release build", 20, cargo(RELEASE_BUILD));
     // The binary of an earlier build is still there, and its figures would pass for those of this checkout.
     if !steps.all_passed() {
@@ -97,8 +98,10 @@ pub(crate) fn bench(arguments: &[String]) -> Result<ExitCode> {
 pub(crate) fn all(wanted: &[String]) -> Result<ExitCode> {
     let mut steps = steps(wanted)?;
     // Nothing compiles without the packages; the rest is mostly waiting for downloads.
-    steps.command("packages", 10, cargo(["xtask", "setup", "packages"]));
-    let setup = steps.beside("setup", 20, cargo(["xtask", "setup"]));
+    let mut packages = setup()?;
+    packages.arg("packages");
+    steps.command("packages", 10, packages);
+    let setup = steps.beside("setup", 20, setup()?);
     steps.command("format", 2, cargo(FORMAT));
     steps.command("lints", 20, cargo(LINTS));
     steps.join(setup);
@@ -108,10 +111,11 @@ pub(crate) fn all(wanted: &[String]) -> Result<ExitCode> {
     steps.command("dependency directions", 5, cargo(["test", "--package", "xtask"]));
     let tests = ["test", "--workspace", "--exclude", "e2e", "--exclude", "xtask", "--no-fail-fast"];
     steps.command("tests", 25, cargo(tests));
+    // Its last minutes need one core, which leaves the other for what builds in a directory of its own.
+    let release = steps.beside("release build", 30, cargo(RELEASE_BUILD));
     let comparison = ["test", "--package", "e2e", "--example", "side_by_side"];
     steps.command("tests of the comparison with Kafka", 15, cargo(comparison));
-    // Its last minutes need one core, and so does fuzzing.
-    let release = steps.beside("release build", 20, cargo(RELEASE_BUILD));
+    steps.command("build of the suites", 25, cargo(["test", "--package", "e2e", "--tests", "--no-run"]));
     fuzz(&mut steps, FUZZ_SECONDS);
     steps.join(release);
     let model = ["test", "--release", "--package", "sim", "--test", "model"];
@@ -129,6 +133,13 @@ pub(crate) fn all(wanted: &[String]) -> Result<ExitCode> {
     through_gateways.env("KOHORT_E2E_BROKER", "gateways").env("KOHORT_GROUPS_OF", THROUGH_GATEWAYS);
     steps.command("groups of real clients through two gateways", 10, through_gateways);
     Ok(steps.finish())
+}
+
+/// This program as `cargo xtask setup`. Cargo itself would wait for whoever compiles.
+fn setup() -> Result<Command> {
+    let mut command = Command::new(env::current_exe().context("find this program")?);
+    command.arg("setup");
+    Ok(command)
 }
 
 /// The clients whose groups also live behind gateways apart from the broker; all others do by hand.
@@ -167,7 +178,7 @@ fn fuzz(steps: &mut Steps, seconds: u32) {
         command.args(["+nightly", "fuzz", "run", "--fuzz-dir", ".", &target, "--"]);
         command.arg(format!("-max_total_time={seconds}")).args(["-rss_limit_mb=2048", "-verbosity=0"]);
         command.current_dir(&directory);
-        steps.command(&format!("fuzz {target}"), 8 + u64::from(seconds) / 60, command);
+        steps.command(&format!("fuzz {target}"), 15 + u64::from(seconds) / 60, command);
     }
 }
 
@@ -184,7 +195,7 @@ fn fuzz_targets(directory: &Path) -> Vec<String> {
 pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
     let mut command = Command::new("cargo");
     command.args(arguments).current_dir(checkout::root());
-    for (variable, _) in std::env::vars_os() {
+    for (variable, _) in env::vars_os() {
         let name = variable.to_string_lossy();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
             command.env_remove(&variable);

@@ -42,13 +42,29 @@ pub(crate) struct Beside(Option<JoinHandle<Done>>);
 struct Done {
     name: String,
     took: Duration,
-    /// What it said last.
-    last_words: VecDeque<String>,
+    heard: Heard,
     failure: Option<anyhow::Error>,
 }
 
+/// What is remembered of what a step says.
+#[derive(Debug, Default)]
+struct Heard {
+    /// Where something went wrong, each with some lines that follow. Much that went well may come after it.
+    complaints: Vec<String>,
+    /// How many of the lines that come now belong to the last complaint.
+    more: usize,
+    last_words: VecDeque<String>,
+}
+
 /// How many lines of a step are said again when it has failed. A test binary ends with the names of what failed.
-const LAST_WORDS: usize = 120;
+const LAST_WORDS: usize = 80;
+
+/// How many lines of complaints are said again when a step has failed, and how many of them for each.
+const COMPLAINTS: usize = 160;
+const EACH: usize = 16;
+
+/// What a complaint of the compiler or of a test has in its first line.
+const COMPLAINING: [&str; 4] = ["panicked at", "FAILED", "error:", "error["];
 
 /// How many lines of a step are said when it has passed: a count of tests, of seeds or of kills.
 const GOOD_NEWS: usize = 3;
@@ -89,7 +105,9 @@ impl Steps {
         let limit = Duration::from_secs(minutes * 60);
         let name = name.to_owned();
         Beside(Some(thread::spawn(move || {
-            watch(name, |last_words| run_within(&mut command, limit, &interrupted, &said, last_words))
+            let started = Instant::now();
+            let (heard, outcome) = run_within(&mut command, limit, &interrupted, &said);
+            Done { name, took: started.elapsed(), heard, failure: outcome.err() }
         })))
     }
 
@@ -108,16 +126,20 @@ impl Steps {
     }
 
     fn add(&mut self, done: Done) {
-        let Done { name, took, last_words, failure } = &done;
+        let Done { name, took, heard, failure } = &done;
         match failure {
             None => {
-                let said: Vec<_> = last_words.iter().filter(|line| !line.trim().is_empty()).collect();
+                let said: Vec<_> = heard.last_words.iter().filter(|line| !line.trim().is_empty()).collect();
                 for line in said.iter().skip(said.len().saturating_sub(GOOD_NEWS)) {
                     println!("    {line}");
                 }
                 println!("==> {name}: passed in {:.1} s", took.as_secs_f64());
             }
-            Some(error) => println!("==> {name}: FAILED after {:.1} s: {error:#}", took.as_secs_f64()),
+            Some(error) => {
+                // At once, too: whoever ends this before its end has seen it.
+                println!("==> {name}: FAILED after {:.1} s: {error:#}", took.as_secs_f64());
+                heard.say_again();
+            }
         }
         self.done.push(done);
     }
@@ -136,13 +158,11 @@ impl Steps {
         }
         println!("in all {:.1} minutes\n", self.began.elapsed().as_secs_f64() / 60.0);
         let mut failed = 0;
-        for Done { name, last_words, failure, .. } in &self.done {
+        for Done { name, heard, failure, .. } in &self.done {
             let Some(error) = failure else { continue };
             failed += 1;
-            println!("==> {name}: FAILED: {error:#}; its last lines:");
-            for line in last_words {
-                println!("{line}");
-            }
+            println!("==> {name}: FAILED: {error:#}");
+            heard.say_again();
             println!();
         }
         println!("{} passed, {failed} failed", self.done.len() - failed);
@@ -155,11 +175,32 @@ impl Steps {
     }
 }
 
-fn watch(name: String, step: impl FnOnce(&mut VecDeque<String>) -> Result<()>) -> Done {
-    let started = Instant::now();
-    let mut last_words = VecDeque::new();
-    let failure = step(&mut last_words).err();
-    Done { name, took: started.elapsed(), last_words, failure }
+impl Heard {
+    fn hear(&mut self, line: String) {
+        if COMPLAINING.iter().any(|sign| line.contains(sign)) {
+            self.more = EACH;
+        }
+        if self.more > 0 && self.complaints.len() < COMPLAINTS {
+            self.more -= 1;
+            self.complaints.push(line.clone());
+        }
+        if self.last_words.len() == LAST_WORDS {
+            self.last_words.pop_front();
+        }
+        self.last_words.push_back(line);
+    }
+
+    fn say_again(&self) {
+        for (title, lines) in [
+            ("complaints", self.complaints.iter().collect()),
+            ("last lines", Vec::from_iter(&self.last_words)),
+        ] {
+            println!("--- {title}:");
+            for line in lines {
+                println!("{line}");
+            }
+        }
+    }
 }
 
 /// Runs a command and keeps what it says; one that takes too long is killed with all that it started.
@@ -168,7 +209,20 @@ fn run_within(
     limit: Duration,
     interrupted: &AtomicBool,
     said: &Path,
-    last_words: &mut VecDeque<String>,
+) -> (Heard, Result<()>) {
+    let heard = Arc::new(Mutex::new(Heard::default()));
+    let outcome = listen_within(command, limit, interrupted, said, &heard);
+    // Somebody in a group of its own may still talk.
+    let heard = mem::take(&mut *heard.lock().unwrap_or_else(PoisonError::into_inner));
+    (heard, outcome)
+}
+
+fn listen_within(
+    command: &mut Command,
+    limit: Duration,
+    interrupted: &AtomicBool,
+    said: &Path,
+    heard: &Arc<Mutex<Heard>>,
 ) -> Result<()> {
     let mut file = File::create(said).with_context(|| format!("make {}", said.display()))?;
     // A group of its own, so that what it starts can be ended with it. Ctrl-C no longer reaches it by itself.
@@ -180,9 +234,8 @@ fn run_within(
     let mut child = command.spawn().with_context(|| format!("start {:?}", command.get_program()))?;
     // The pipe ends when nobody can write to it any more, so this side must let go of it.
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    let heard = Arc::new(Mutex::new(VecDeque::with_capacity(LAST_WORDS)));
     let listener = thread::spawn({
-        let heard = Arc::clone(&heard);
+        let heard = Arc::clone(heard);
         move || keep(reader, &mut file, &heard)
     });
     let outcome = wait_within(&mut child, limit, interrupted);
@@ -193,25 +246,20 @@ fn run_within(
     while !listener.is_finished() && ended.elapsed() < PIPE_PATIENCE {
         thread::sleep(Duration::from_millis(1));
     }
-    *last_words = mem::take(&mut *heard.lock().unwrap_or_else(PoisonError::into_inner));
     outcome
 }
 
 /// How long to wait for the last lines of a command that has ended.
 const PIPE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Writes down what comes out of the pipe, and remembers the last of it.
-fn keep(pipe: impl Read, file: &mut File, heard: &Mutex<VecDeque<String>>) {
+/// Writes down what comes out of the pipe, and remembers some of it.
+fn keep(pipe: impl Read, file: &mut File, heard: &Mutex<Heard>) {
     for line in BufReader::new(pipe).split(b'\n') {
         let Ok(line) = line else { break };
         let line = String::from_utf8_lossy(&line).into_owned();
         // A disk that is full is no reason to stop listening: the step would wait for this side for ever.
         writeln!(file, "{line}").ok();
-        let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
-        if heard.len() == LAST_WORDS {
-            heard.pop_front();
-        }
-        heard.push_back(line);
+        heard.lock().unwrap_or_else(PoisonError::into_inner).hear(line);
     }
 }
 
@@ -269,13 +317,29 @@ mod tests {
         let directory = TempDir::new().unwrap();
         let mut steps = Steps::new(&[], directory.path()).unwrap();
         steps.command("count & say", 1, shell("seq 200; echo and this >&2; exit 3"));
-        let Done { failure, last_words, .. } = &steps.done[0];
+        let Done { failure, heard: Heard { last_words, .. }, .. } = &steps.done[0];
         assert_eq!(failure.as_ref().unwrap().to_string(), "exit status: 3");
         assert_eq!(last_words.len(), LAST_WORDS);
         assert_eq!(last_words.back().unwrap(), "and this");
         assert_eq!(last_words[LAST_WORDS - 2], "200");
         let said = fs::read_to_string(directory.path().join("count---say.log")).unwrap();
         assert_eq!(said.lines().count(), 201);
+    }
+
+    #[test]
+    fn what_went_wrong_early_is_at_hand_whatever_went_well_after_it() {
+        let mut heard = Heard::default();
+        let early = ["test one ... ok", "thread 'two' panicked at lib.rs:1:2:", "left is not right"];
+        let late = (0..500).map(|number| format!("test number {number} ... ok"));
+        for line in early.into_iter().map(str::to_owned).chain(late) {
+            heard.hear(line);
+        }
+        assert_eq!(heard.complaints.len(), EACH);
+        assert_eq!(heard.complaints[..2], early[1..]);
+        for _ in 0..COMPLAINTS {
+            heard.hear("error: too many of them".to_owned());
+        }
+        assert_eq!(heard.complaints.len(), COMPLAINTS);
     }
 
     #[test]
@@ -291,7 +355,7 @@ mod tests {
         steps.command("writer", 1, shell(&format!("echo hello > {pipe}")));
         assert!(steps.all_passed());
         steps.join(reader);
-        assert_eq!(steps.done[1].last_words, ["hello"]);
+        assert_eq!(steps.done[1].heard.last_words, ["hello"]);
         assert!(!steps.all_passed());
     }
 

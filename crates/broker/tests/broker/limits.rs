@@ -98,7 +98,7 @@ async fn bytes_beyond_the_limit_cost_a_pause() {
         "one of two batches is more than can be paid for"
     );
     let second = acme.fetch(fetch("orders", &[(0, 0)])).await;
-    assert!(second.throttle > Duration::from_secs(5), "{second:?}");
+    assert!(second.throttle > Duration::ZERO && second.throttle <= first.throttle, "{second:?}");
     assert!(second.topics[0].partitions[0].records.is_empty(), "what was read before is paid for first");
     assert_eq!(world.produce_throttle().await, Duration::ZERO, "others are not slowed down");
     world.limit("acme", "max.bytes.per.second", None).await;
