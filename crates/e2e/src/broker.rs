@@ -1,12 +1,16 @@
 //! The broker under test: our own, as one process or with gateways apart, or a real Kafka to test the tests.
 
 use std::env;
+use std::time::Duration;
 
 use anyhow::Result;
 
 use crate::deployment::{self, Deployment};
 use crate::kafka::Kafka;
 use crate::kohort::{Kohort, Options};
+
+/// How long a link of a gateway may be silent before it counts as cut, with the time between two signs of life.
+const SILENCE: Duration = Duration::from_millis(3_750);
 
 /// A running broker of either kind; dropping it ends it.
 #[derive(Debug)]
@@ -63,6 +67,14 @@ impl Broker {
                 deployment.wait_for_gateways()
             }
             Self::Kafka(kafka) => kafka.restart(),
+        }
+    }
+
+    /// How long those who stand between clients and the broker may take to notice that it was killed.
+    pub fn notices_a_kill_within(&self) -> Duration {
+        match self {
+            Self::Gateways(_) => SILENCE,
+            Self::Kohort(_) | Self::Kafka(_) => Duration::ZERO,
         }
     }
 

@@ -57,7 +57,7 @@ impl Kafka {
         let jars = jars::fetch()?;
         let directory =
             tempfile::Builder::new().prefix("kafka-").tempdir().context("create Kafka's directory")?;
-        let [bootstrap, controller, free @ ..] = ports::free_ports::<{ 2 + MOST_LISTENERS }>()?;
+        let [bootstrap, controller, free @ ..] = ports::lasting_ports::<{ 2 + MOST_LISTENERS }>()?;
         if setup.listeners.len() > MOST_LISTENERS {
             bail!("a broker is given at most {MOST_LISTENERS} listeners");
         }

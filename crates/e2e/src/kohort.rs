@@ -81,7 +81,7 @@ impl Kohort {
             tempfile::Builder::new().prefix("kohort-").tempdir().context("create Kohort's directory")?;
         let data_dir = options.data_dir.clone().unwrap_or_else(|| scratch.path().join("data"));
         let Options { settings, workers, listeners: names, .. } = options;
-        let mut free = ports::several_free_ports(2 + names.len())?;
+        let mut free = ports::several_lasting_ports(2 + names.len())?;
         let listeners: Vec<_> = names.into_iter().zip(free.split_off(2)).collect();
         let [bootstrap, admin] = free[..] else { bail!("two ports") };
         let mut command = command(&binary, bootstrap, admin, &data_dir, &settings, workers);

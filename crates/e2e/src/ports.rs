@@ -16,32 +16,37 @@ use anyhow::{Context, Result, bail};
 /// has to be an unlucky moment; a server that cannot bind then says so.
 pub fn free_ports<const N: usize>() -> Result<[SocketAddr; N]> {
     let mut addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];
-    addresses.copy_from_slice(&several_free_ports(N)?);
+    // All are held until all are found, so that none is found twice.
+    let mut listeners = Vec::with_capacity(N);
+    for address in &mut addresses {
+        let listener = TcpListener::bind(*address).context("find a free port")?;
+        *address = listener.local_addr().context("read the port")?;
+        listeners.push(listener);
+    }
+    Ok(addresses)
+}
+
+/// The same, for servers that start slowly, or are killed and come back: from below the range out of which the kernel
+/// takes ports for others, one of which would otherwise sooner or later sit on the port of a server that is away.
+pub fn lasting_ports<const N: usize>() -> Result<[SocketAddr; N]> {
+    let mut addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];
+    addresses.copy_from_slice(&several_lasting_ports(N)?);
     Ok(addresses)
 }
 
 /// The same where their number is known only now.
-pub fn several_free_ports(count: usize) -> Result<Vec<SocketAddr>> {
-    // All are held until all are found, so that none is found twice.
-    let listeners = (0..count)
-        .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port"))
-        .collect::<Result<Vec<_>>>()?;
-    listeners.iter().map(|listener| listener.local_addr().context("read the port")).collect()
-}
-
-/// The same, for servers that are killed and come back: from below the range out of which the kernel takes ports for
-/// outgoing connections, one of which would otherwise sooner or later sit on the port of a server that is away.
-pub fn lasting_ports<const N: usize>() -> Result<[SocketAddr; N]> {
-    let mut addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];
-    let mut listeners = Vec::with_capacity(N);
-    for _ in 0..100 * N {
+pub fn several_lasting_ports(count: usize) -> Result<Vec<SocketAddr>> {
+    let mut addresses = Vec::with_capacity(count);
+    let mut listeners = Vec::with_capacity(count);
+    for _ in 0..100 * count {
         // Keyed anew each time, so this is a random number.
-        let random = RandomState::new().hash_one(N) % u64::from(LASTING.end - LASTING.start);
+        let random = RandomState::new().hash_one(count) % u64::from(LASTING.end - LASTING.start);
         let port = LASTING.start + u16::try_from(random).context("a port is small")?;
-        if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
-            addresses[listeners.len()].set_port(port);
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        if let Ok(listener) = TcpListener::bind(address) {
+            addresses.push(address);
             listeners.push(listener);
-            if listeners.len() == N {
+            if listeners.len() == count {
                 return Ok(addresses);
             }
         }

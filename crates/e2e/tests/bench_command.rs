@@ -51,7 +51,7 @@ const SCENARIOS: [&[&str]; 13] = [
 
 #[test]
 fn every_scenario_gives_figures() {
-    let broker = Kohort::start(Options::default()).unwrap();
+    let broker = Kohort::start(on_a_busy_disk()).unwrap();
     for scenario in SCENARIOS {
         let figures = measured(&[scenario, &BRIEF, &["--bootstrap", &broker.bootstrap()]].concat());
         assert_eq!(figures["scenario"], scenario[0]);
@@ -69,7 +69,7 @@ fn every_scenario_gives_figures() {
 
 #[test]
 fn servers_are_compared_in_turn_and_drawn() {
-    let brokers = [Options::default(), Options::default()].map(|options| Kohort::start(options).unwrap());
+    let brokers = [on_a_busy_disk(), on_a_busy_disk()].map(|options| Kohort::start(options).unwrap());
     let compare = format!("one={},other={}", brokers[0].bootstrap(), brokers[1].bootstrap());
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
@@ -102,10 +102,10 @@ fn servers_are_compared_in_turn_and_drawn() {
 #[test]
 fn servers_are_started_and_killed() {
     let directory = tempfile::tempdir().unwrap();
-    let [address] = ports::free_ports().unwrap();
+    let [address] = ports::lasting_ports().unwrap();
     let data = directory.path().join("data");
     let command = format!(
-        "'{}' serve --listen {address} --admin none --data-dir '{}'",
+        "'{}' serve --listen {address} --admin none --data-dir '{}' --set kohort.flush=os",
         binary().unwrap().display(),
         data.display()
     );
@@ -138,7 +138,7 @@ fn plans_are_measured_without_an_assigner() {
 #[test]
 fn partitions_are_handed_over_between_two_consumers_and_none_has_two_owners() {
     let etcd = Etcd::start(&etcd::Options { without_fsync: true, ..Default::default() }).unwrap();
-    let broker = Kohort::start(Options::default()).unwrap();
+    let broker = Kohort::start(on_a_busy_disk()).unwrap();
     let handoff =
         ["handoff", "--rounds", "2", "--debounce", "100ms", "--partitions", "30", "--consumers", "3"];
     let there = ["--bootstrap", &broker.bootstrap(), "--topic-partitions", "7"];
@@ -181,7 +181,7 @@ fn partitions_are_handed_over_between_two_consumers_and_none_has_two_owners() {
 
 #[test]
 fn a_wrong_reply_spoils_the_run() {
-    let broker = Kohort::start(Options::default().set("group.max.size", "5")).unwrap();
+    let broker = Kohort::start(on_a_busy_disk().set("group.max.size", "5")).unwrap();
     let finished = bench(&["join", "--members", "6", "--bootstrap", &broker.bootstrap()]);
     assert_eq!(code(&finished), Some(1), "{}", finished.stderr);
     assert_eq!(finished.stdout, "", "no figures");
@@ -190,7 +190,7 @@ fn a_wrong_reply_spoils_the_run() {
 
 #[test]
 fn what_cannot_be_measured_is_told_at_once() {
-    let [nobody] = ports::free_ports().unwrap();
+    let [nobody] = ports::lasting_ports().unwrap();
     let finished = bench(&["latency", "--bootstrap", &nobody.to_string()]);
     assert_eq!(code(&finished), Some(3), "{}", finished.stderr);
     let finished = bench(&["handoff", "--assigner", &format!("http://{nobody}")]);
@@ -225,6 +225,11 @@ fn what_cannot_be_measured_is_told_at_once() {
     }
     let finished = bench(&["join", "--report", "/proc/nowhere/figures.svg"]);
     assert!(finished.stderr.contains("write /proc/nowhere/figures.svg"), "{}", finished.stderr);
+}
+
+/// A broker whose answers do not wait for the disk: loads this short would be over before some of them came.
+fn on_a_busy_disk() -> Options {
+    Options::default().set("kohort.flush", "os")
 }
 
 fn bench(arguments: &[&str]) -> Finished {

@@ -81,6 +81,8 @@ async fn main() -> Result<()> {
     for partition in counts::stored(&arguments.state_dir, &arguments.topic)? {
         consumer = consumer.holds(partition);
     }
+    // Whoever is told to leave before this would be killed instead.
+    let signals = Signals::wait_for()?;
     let running = consumer.build()?.start(counters.clone());
 
     let (failed, failure) = oneshot::channel();
@@ -88,7 +90,7 @@ async fn main() -> Result<()> {
         let counters = counters.clone();
         move || failed.send(counters.work())
     });
-    until_the_end(&running, &counters, failure).await
+    until_the_end(&running, &counters, failure, signals).await
 }
 
 /// Works until it is told to leave, is fenced, or cannot go on.
@@ -96,10 +98,8 @@ async fn until_the_end(
     running: &Running,
     counters: &Counters,
     mut failure: oneshot::Receiver<Result<()>>,
+    mut signals: Signals,
 ) -> Result<()> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut report = signal(SignalKind::user_defined1())?;
     loop {
         tokio::select! {
             ended = running.finished() => return ended.context("the consumer has ended"),
@@ -108,17 +108,34 @@ async fn until_the_end(
                 running.stop().await?;
                 return failed.context("the work has ended")?;
             }
-            _ = report.recv() => print(counters)?,
-            () = either(&mut interrupt, &mut terminate) => break,
+            _ = signals.report.recv() => print(counters)?,
+            () = either(&mut signals.interrupt, &mut signals.terminate) => break,
         }
     }
     print(counters)?;
     tracing::info!("leaving; once more to leave without a warm handoff");
     tokio::select! {
         left = running.deregister() => left?,
-        () = either(&mut interrupt, &mut terminate) => running.stop().await?,
+        () = either(&mut signals.interrupt, &mut signals.terminate) => running.stop().await?,
     }
     Ok(())
+}
+
+/// What this process can be told.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    report: Signal,
+}
+
+impl Signals {
+    fn wait_for() -> Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            report: signal(SignalKind::user_defined1())?,
+        })
+    }
 }
 
 async fn either(one: &mut Signal, other: &mut Signal) {

@@ -83,7 +83,8 @@ fn however_often_a_connection_breaks_nothing_moves() {
         relays.iter().for_each(Relay::cut);
         relays.iter().for_each(Relay::mend);
         world.until(&format!("it has come back, round {round}"), || {
-            world.lease("a").is_some() && world.lease("a") != lease
+            let now = world.lease("a");
+            now.is_some() && now != lease
         });
     }
     let after = world.rest(&[&a, &b]);

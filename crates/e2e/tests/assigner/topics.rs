@@ -6,7 +6,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicRe
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 
-use crate::world::{TOPIC, World};
+use crate::world::{LONGER_LEASE, TOPIC, World};
 
 #[test]
 fn a_topic_that_grows_is_assigned_and_one_that_goes_is_not() {
@@ -14,7 +14,7 @@ fn a_topic_that_grows_is_assigned_and_one_that_goes_is_not() {
     let node = Etcd::start(&Options { without_fsync: true, ..Options::default() }).unwrap();
     let mut world = World::on(EtcdCluster { nodes: vec![node] });
     for _ in 0..2 {
-        world.add_instance(&world.cluster.urls().join(","), &broker.bootstrap(), &[]);
+        world.add_instance(&world.cluster.urls().join(","), &broker.bootstrap(), &LONGER_LEASE);
     }
     let admin: AdminClient<DefaultClientContext> =
         ClientConfig::new().set("bootstrap.servers", broker.bootstrap()).create().unwrap();

@@ -215,8 +215,8 @@ impl Stage {
         }
         let moved = self.cast.moves_since(begin);
         // A client that hears nothing for its session gives up by itself. A Kafka takes that long to start; a Kohort
-        // must not.
-        let away = Duration::from_nanos(back - begin);
+        // must not. A gateway takes seconds to notice that a broker was killed.
+        let away = Duration::from_nanos(back - begin).saturating_sub(self.broker.notices_a_kill_within());
         let kohort = self.broker.is_kohort();
         ensure!(!kohort || away < plan.session() / 2, "the broker was away for {away:?}");
         if kohort && plan.client.sits_out_a_restart() {
