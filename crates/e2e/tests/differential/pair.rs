@@ -1,6 +1,6 @@
 //! A Kafka and a Kohort that are asked the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -62,6 +62,8 @@ pub(crate) struct Pair {
     pub(crate) found: Vec<String>,
     /// The requests that neither has answered yet, by the connection that they were sent on.
     pub(crate) owed: BTreeMap<usize, Owed>,
+    /// What members of groups have asked and were told last, by group: it tells how a difference came about.
+    pub(crate) story: VecDeque<(String, String)>,
     /// How often members were told what: it shows whether random ones get anywhere.
     pub(crate) told: BTreeMap<(&'static str, i16), usize>,
     /// Whether what Kafka leaves to chance, or leaves unanswered, is passed over.
@@ -119,6 +121,7 @@ impl Pair {
             asked: 0,
             found: Vec::new(),
             owed: BTreeMap::new(),
+            story: VecDeque::new(),
             told: BTreeMap::new(),
             impatient: false,
             parted: false,

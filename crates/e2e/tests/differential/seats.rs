@@ -25,8 +25,12 @@ const COMES_WITHIN: Duration = Duration::from_secs(20);
 /// How long Kafka may take to show what it has done already: it shows what its log has committed.
 const SAME_WITHIN: Duration = Duration::from_secs(10);
 
+/// How many lines are kept of what members of groups have asked and were told.
+const STORY: usize = 1_000;
+
 /// A request that neither broker has answered yet.
 pub(crate) struct Owed {
+    group: String,
     what: String,
     version: i16,
     request: AnyRequest,
@@ -78,7 +82,8 @@ impl Pair {
         self.kohort.greet(seat);
         self.kafka.send(seat, version, &of_kafka);
         self.kohort.send(seat, version, &request);
-        self.owed.insert(seat, Owed { what: what.to_owned(), version, request });
+        self.note(group, format!("{seat} {what} v{version} {request:?}"));
+        self.owed.insert(seat, Owed { group: group.to_owned(), what: what.to_owned(), version, request });
         self.rest(group);
         self.hear(Some(seat))
     }
@@ -121,9 +126,18 @@ impl Pair {
         }
     }
 
+    fn note(&mut self, group: &str, line: String) {
+        if self.story.len() == STORY {
+            self.story.pop_front();
+        }
+        self.story.push_back((group.to_owned(), line));
+    }
+
     /// Closes the connection of `seat` at both, whatever it waits for.
     pub(crate) fn hang_up(&mut self, seat: usize) {
-        self.owed.remove(&seat);
+        if let Some(Owed { group, .. }) = self.owed.remove(&seat) {
+            self.note(&group, format!("{seat} hangs up"));
+        }
         self.kafka.hang_up(seat);
         self.kohort.hang_up(seat);
     }
@@ -150,6 +164,8 @@ impl Pair {
                 break;
             }
             if begun.elapsed() > SAME_WITHIN {
+                let story = self.story.iter().filter(|(of, _)| of == group);
+                story.for_each(|(_, line)| println!("{line}"));
                 self.judge("the group afterwards", 5, &describe(group), &kafka, &kohort);
                 break;
             }
@@ -175,7 +191,7 @@ impl Pair {
             if spoken == [false, false] {
                 continue;
             }
-            let Owed { what, version, request } = self.owed.remove(&seat).expect("it is owed");
+            let Owed { group, what, version, request } = self.owed.remove(&seat).expect("it is owed");
             let hear = |peer: &mut Peer| {
                 let outcome = peer.answer(seat, version, request.api());
                 let code = match &outcome {
@@ -197,6 +213,11 @@ impl Pair {
             } else {
                 hear(&mut self.kafka)
             };
+            let who_leads = |text| leader(text).unwrap_or_default().trim_start();
+            self.note(
+                &group,
+                format!("{seat} is told {code:?} {} {}", who_leads(&kafka), who_leads(&kohort)),
+            );
             if self.impatient && leader(&kafka) != leader(&kohort) {
                 self.parted = true;
             }
