@@ -25,8 +25,8 @@ pub struct Options {
     pub data_dir: Option<PathBuf>,
     /// Broker properties, each given as `--set name=value`.
     pub settings: Vec<(String, String)>,
-    /// Threads of the runtime; without a number, one for each core.
-    pub workers: Option<usize>,
+    /// Whether it has one processor, and with it one thread for all connections: what was sent first is taken first.
+    pub one_processor: bool,
     /// The names of further listeners, each on a port of its own.
     pub listeners: Vec<String>,
 }
@@ -63,7 +63,7 @@ pub struct Kohort {
     admin: SocketAddr,
     data_dir: PathBuf,
     settings: Vec<(String, String)>,
-    workers: Option<usize>,
+    one_processor: bool,
     /// Further listeners by name.
     listeners: Vec<(String, SocketAddr)>,
     scratch: TempDir,
@@ -80,11 +80,11 @@ impl Kohort {
         let scratch =
             tempfile::Builder::new().prefix("kohort-").tempdir().context("create Kohort's directory")?;
         let data_dir = options.data_dir.clone().unwrap_or_else(|| scratch.path().join("data"));
-        let Options { settings, workers, listeners: names, .. } = options;
+        let Options { settings, one_processor, listeners: names, .. } = options;
         let mut free = ports::several_lasting_ports(2 + names.len())?;
         let listeners: Vec<_> = names.into_iter().zip(free.split_off(2)).collect();
         let [bootstrap, admin] = free[..] else { bail!("two ports") };
-        let mut command = command(&binary, bootstrap, admin, &data_dir, &settings, workers);
+        let mut command = command(&binary, bootstrap, admin, &data_dir, &settings, one_processor);
         listen(&mut command, &listeners);
         let (child, ready_after) = launch(command, bootstrap, scratch.path())?;
         Ok(Self {
@@ -94,7 +94,7 @@ impl Kohort {
             admin,
             data_dir,
             settings,
-            workers,
+            one_processor,
             listeners,
             scratch,
             ready_after,
@@ -170,8 +170,14 @@ impl Kohort {
     }
 
     fn command(&self) -> Command {
-        let mut command =
-            command(&self.binary, self.bootstrap, self.admin, &self.data_dir, &self.settings, self.workers);
+        let mut command = command(
+            &self.binary,
+            self.bootstrap,
+            self.admin,
+            &self.data_dir,
+            &self.settings,
+            self.one_processor,
+        );
         listen(&mut command, &self.listeners);
         command
     }
@@ -229,17 +235,25 @@ fn command(
     admin: SocketAddr,
     data_dir: &Path,
     settings: &[(String, String)],
-    workers: Option<usize>,
+    one_processor: bool,
 ) -> Command {
-    let mut command = command_of(binary);
+    let mut command = if one_processor { on_one_processor(binary) } else { command_of(binary) };
     command.arg("serve").arg("--listen").arg(bootstrap.to_string()).arg("--admin").arg(admin.to_string());
     command.arg("--data-dir").arg(data_dir);
     for (name, value) in settings {
         command.arg("--set").arg(format!("{name}={value}"));
     }
-    if let Some(workers) = workers {
-        command.env("TOKIO_WORKER_THREADS", workers.to_string());
-    }
+    command
+}
+
+/// The binary on the first of the processors that this process may use.
+fn on_one_processor(binary: &Path) -> Command {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
+    let first = allowed.trim().split([',', '-']).next().filter(|it| !it.is_empty()).unwrap_or("0");
+    // It becomes the binary, under the same process id.
+    let mut command = command_of(Path::new("taskset"));
+    command.args(["--cpu-list", first]).arg(binary);
     command
 }
 

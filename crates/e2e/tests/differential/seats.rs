@@ -55,7 +55,7 @@ impl Pair {
             ("group.coordinator.append.linger.ms", "0"),
         ];
         let mut pair =
-            Self::start_with(&settings, &of_kafka, Options { workers: Some(1), ..Options::default() });
+            Self::start_with(&settings, &of_kafka, Options { one_processor: true, ..Options::default() });
         pair.wait_for_kafkas_groups();
         pair
     }
