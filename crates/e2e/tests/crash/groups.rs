@@ -65,7 +65,7 @@ fn groups_survive(mut victim: impl Victim) {
     let company = Company::start(&addresses, victim.is_apart(), &mut random);
     let mut looking = Connection::open(&address);
     wait_until("all groups are stable", || company.is_stable(&mut looking));
-    company.beat_on();
+    company.beat_on(&victim);
     // From here on nobody comes to a calm group, and nobody goes.
     company.frozen.store(true, Ordering::Release);
     let ids = group_ids(&victim);
@@ -81,12 +81,12 @@ fn groups_survive(mut victim: impl Victim) {
         // Every other kill meets groups that have not found together yet.
         if random.random_bool(0.5) {
             let began = Instant::now();
-            company.beat_on();
+            company.beat_on(&victim);
             slowest_to_settle = slowest_to_settle.max(began.elapsed());
             assert_eq!(group_ids(&victim), ids, "after kill {kill}");
         }
     }
-    company.beat_on();
+    company.beat_on(&victim);
     println!(
         "killed {kills} times in {:.1} s; slowest start {slowest:?}, slowest to settle {slowest_to_settle:?}",
         started.elapsed().as_secs_f64()
@@ -126,6 +126,9 @@ fn group_ids(victim: &impl Victim) -> BTreeMap<&'static str, String> {
     };
     CALM.into_iter().chain(BUSY).map(|group| (group, id(group))).collect()
 }
+
+/// How long a group may take to find together; reached only when it does not.
+const SETTLES_WITHIN: Duration = Duration::from_secs(60);
 
 /// All members of all groups.
 struct Company {
@@ -203,15 +206,27 @@ impl Company {
     }
 
     /// Waits until every member has committed and is told that all is well: every group has settled.
-    fn beat_on(&self) {
+    fn beat_on(&self, victim: &impl Victim) {
         let rounds = || {
             self.actors.iter().map(|actor| actor.progress.rounds.load(Ordering::Acquire)).collect::<Vec<_>>()
         };
-        let before = rounds();
-        wait_until("every member goes on", || {
+        let (before, started) = (rounds(), Instant::now());
+        loop {
             self.is_sound();
-            rounds().iter().zip(&before).all(|(now, before)| *now >= before + 2)
-        });
+            let now = rounds();
+            let stuck =
+                self.actors.iter().zip(&before).zip(&now).filter(|((_, before), now)| **now < **before + 2);
+            let stuck: Vec<_> = stuck.map(|((actor, _), _)| (actor.group, actor.partition)).collect();
+            if stuck.is_empty() {
+                return;
+            }
+            assert!(
+                started.elapsed() < SETTLES_WITHIN,
+                "these members do not go on: {stuck:?}\n{}",
+                victim.output()
+            );
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// No member has met what it must not.
