@@ -264,7 +264,7 @@ fn listen(command: &mut Command, listeners: &[(String, SocketAddr)]) {
 }
 
 /// Our binary, with none of the variables that it would take for settings.
-pub(crate) fn clean_command() -> Result<Command> {
+pub fn clean_command() -> Result<Command> {
     Ok(command_of(&binary()?))
 }
 

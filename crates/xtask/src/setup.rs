@@ -5,11 +5,12 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
+use crate::steps::is_named;
+
 /// Has everything ready, or what is named by one of `wanted`, and says what it did. Tries every step, so that one that
 /// fails does not take the others along.
 pub(crate) fn run(wanted: &[String]) -> Result<ExitCode> {
-    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
-    let steps: Vec<_> = e2e::setup::STEPS.into_iter().filter(|step| is_wanted(step.name)).collect();
+    let steps: Vec<_> = e2e::setup::STEPS.into_iter().filter(|step| is_named(step.name, wanted)).collect();
     if steps.is_empty() {
         bail!(
             "nothing is named like that; there are: {}",

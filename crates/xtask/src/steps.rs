@@ -121,8 +121,7 @@ impl Steps {
     }
 
     fn is_wanted(&self, name: &str) -> bool {
-        let named = self.wanted.is_empty() || self.wanted.iter().any(|part| name.contains(part.as_str()));
-        named && !self.interrupted.load(Ordering::Relaxed)
+        is_named(name, &self.wanted) && !self.interrupted.load(Ordering::Relaxed)
     }
 
     fn add(&mut self, done: Done) {
@@ -173,6 +172,11 @@ impl Steps {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whether a step is one of those that were asked for, by parts of their names; without any, all are.
+pub(crate) fn is_named(name: &str, wanted: &[String]) -> bool {
+    wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()))
 }
 
 impl Heard {

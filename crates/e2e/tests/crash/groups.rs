@@ -17,7 +17,7 @@ use crate::support::member::{
     COORDINATOR_LOAD_IN_PROGRESS, HEARTBEAT, ILLEGAL_GENERATION, LONG, Member, NONE, NOT_COORDINATOR,
     REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID,
 };
-use crate::support::{Connection, code, get_with, kohort, wait_until};
+use crate::support::{Connection, code, get_with, kohort, wait_until, wait_until_or_tell};
 use crate::victim::{Apart, Victim, Whole};
 
 /// Groups whose members come once and stay.
@@ -127,9 +127,6 @@ fn group_ids(victim: &impl Victim) -> BTreeMap<&'static str, String> {
     CALM.into_iter().chain(BUSY).map(|group| (group, id(group))).collect()
 }
 
-/// How long a group may take to find together; reached only when it does not.
-const SETTLES_WITHIN: Duration = Duration::from_secs(60);
-
 /// All members of all groups.
 struct Company {
     actors: Vec<Actor>,
@@ -210,23 +207,18 @@ impl Company {
         let rounds = || {
             self.actors.iter().map(|actor| actor.progress.rounds.load(Ordering::Acquire)).collect::<Vec<_>>()
         };
-        let (before, started) = (rounds(), Instant::now());
-        loop {
+        let before = rounds();
+        let stuck = || {
+            let goes_on = rounds().into_iter().zip(&before).map(|(now, before)| now >= before + 2);
+            let stuck = self.actors.iter().zip(goes_on).filter(|(_, goes_on)| !goes_on);
+            stuck.map(|(actor, _)| (actor.group, actor.partition)).collect::<Vec<_>>()
+        };
+        let goes_on = || {
             self.is_sound();
-            let now = rounds();
-            let stuck =
-                self.actors.iter().zip(&before).zip(&now).filter(|((_, before), now)| **now < **before + 2);
-            let stuck: Vec<_> = stuck.map(|((actor, _), _)| (actor.group, actor.partition)).collect();
-            if stuck.is_empty() {
-                return;
-            }
-            assert!(
-                started.elapsed() < SETTLES_WITHIN,
-                "these members do not go on: {stuck:?}\n{}",
-                victim.output()
-            );
-            thread::sleep(Duration::from_millis(5));
-        }
+            stuck().is_empty()
+        };
+        let story = || format!("; these do not: {:?}\n{}", stuck(), victim.output());
+        wait_until_or_tell("every member goes on", goes_on, story);
     }
 
     /// No member has met what it must not.

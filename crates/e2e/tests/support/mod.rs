@@ -242,10 +242,19 @@ pub(crate) fn one(value: &str) -> Bytes {
 }
 
 /// Looks again and again until `condition` holds.
-pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, condition: impl FnMut() -> bool) {
+    wait_until_or_tell(what, condition, String::new);
+}
+
+/// The same; if it never holds, the test ends with what `story` tells.
+pub(crate) fn wait_until_or_tell(
+    what: &str,
+    mut condition: impl FnMut() -> bool,
+    story: impl Fn() -> String,
+) {
     let started = Instant::now();
     while !condition() {
-        assert!(started.elapsed() < COMES_WITHIN, "waited too long until {what}");
+        assert!(started.elapsed() < COMES_WITHIN, "waited too long until {what}{}", story());
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -263,12 +272,7 @@ pub(crate) fn kohort_with(arguments: &[&str], environment: &[(&str, &str)]) -> F
 
 /// `kohort` with these arguments and nothing of our own environment that it would take for a setting.
 pub(crate) fn kohort_command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(e2e::kohort::binary().expect("a kohort binary"));
-    for (name, _) in std::env::vars_os() {
-        if name.as_encoded_bytes().starts_with(b"KOHORT_") {
-            command.env_remove(name);
-        }
-    }
+    let mut command = e2e::kohort::clean_command().expect("a kohort binary");
     command.args(arguments);
     command
 }
