@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use iroh::Endpoint;
@@ -9,10 +10,12 @@ use iroh::endpoint::{
     AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, PortmapperConfig, QuicTransportConfig, VarInt,
     presets,
 };
+use noq_proto::congestion::CubicConfig;
 use tokio::net::lookup_host;
 
 use crate::keys::{BrokerAddress, Key};
 use crate::limits::LANES;
+use crate::settling::Settling;
 
 /// Why there is no socket.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +109,7 @@ fn transport() -> QuicTransportConfig {
     mtu.upper_bound(u16::MAX);
     let mut acks = AckFrequencyConfig::default();
     acks.ack_eliciting_threshold(VarInt::from_u32(10)).max_ack_delay(Some(ACK_DELAY));
+    let rates = Arc::new(CubicConfig::default());
     let lanes = u32::try_from(LANES).unwrap_or(u32::MAX);
     QuicTransportConfig::builder()
         .keep_alive_interval(KEEP_ALIVE)
@@ -120,5 +124,6 @@ fn transport() -> QuicTransportConfig {
         .send_window(u64::from(LINK_WINDOW))
         .mtu_discovery_config(Some(mtu))
         .ack_frequency_config(Some(acks))
+        .congestion_controller_factory(Arc::new(Settling { rates, at_most: IDLE }))
         .build()
 }

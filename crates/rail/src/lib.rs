@@ -22,6 +22,7 @@ mod remote;
 mod roster;
 mod served_lane;
 mod served_link;
+mod settling;
 mod slots;
 
 use std::future::{self, Future};
