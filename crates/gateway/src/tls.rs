@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use sasl::principal::Validity;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
@@ -59,6 +60,7 @@ fn config(tls: &Tls) -> Result<ServerConfig, Unusable> {
         }
     };
     let chain = certificates(&tls.keystore)?;
+    usable_by_clients(&chain).map_err(|problem| Unusable::content(&tls.keystore, problem))?;
     let key = key(tls.key.as_deref().unwrap_or(&tls.keystore))?;
     let mut config = builder.with_single_cert(chain, key).map_err(|error| {
         let problem = match error {
@@ -96,6 +98,18 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Unusable> {
         return Err(Unusable::content(path, "no certificate in PEM (-----BEGIN CERTIFICATE-----) in it"));
     }
     Ok(certificates)
+}
+
+/// Whether clients can use the first certificate of `chain`, which is the listener's own, at any time. Of what is no
+/// certificate at all the library has more to say.
+fn usable_by_clients(chain: &[CertificateDer<'_>]) -> Result<(), String> {
+    match chain.first().map(|own| Validity::of(own)) {
+        // Certificates made by openssl without an extension file are of the first.
+        Some(Ok(Validity { version, .. })) if version != 3 => {
+            Err(format!("the certificate is one of X.509 version {version}; it must be of version 3"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>, Unusable> {
@@ -173,5 +187,47 @@ fn alert_problem(alert: AlertDescription) -> String {
             "the client does not accept this listener's certificate ({alert:?}); is it for the name that is dialled?"
         ),
         other => format!("the client broke it off ({other:?})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both for a day: by `openssl req -x509`, and by `openssl x509 -req` without a file of extensions.
+    const VERSION_3: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBLDCB36ADAgECAhQ1ZF63voeQNFsy9D8VRtKw6Ag7yTAFBgMrZXAwDDEKMAgG
+A1UEAwwBYTAeFw0yNjExMTYxMTQyMjJaFw0yNjExMTcxMTQyMjJaMAwxCjAIBgNV
+BAMMAWEwKjAFBgMrZXADIQBRUe2B5+Xm2UPXCftO6Befio79vnUTUsJfDCBgav9A
+46NTMFEwHQYDVR0OBBYEFL+uLucZExtFQqbCgRTuAXaAVeXUMB8GA1UdIwQYMBaA
+FL+uLucZExtFQqbCgRTuAXaAVeXUMA8GA1UdEwEB/wQFMAMBAf8wBQYDK2VwA0EA
+VDjqtbstSw2XVXIAZ3Vebcys4M7tcJkmUzO5FlBf4Q7NMVO4GoiIqW9BqZEEEKUA
+pn+2hI65Y3WsyrZkWZm4Dw==
+-----END CERTIFICATE-----";
+    const VERSION_1: &str = "\
+-----BEGIN CERTIFICATE-----
+MIHSMIGFAhRZGHKHglaEgT+iQEWDLybAX5OkXDAFBgMrZXAwDDEKMAgGA1UEAwwB
+YTAeFw0yNjExMTYxMTQyMjJaFw0yNjExMTcxMTQyMjJaMAwxCjAIBgNVBAMMAWEw
+KjAFBgMrZXADIQBRUe2B5+Xm2UPXCftO6Befio79vnUTUsJfDCBgav9A4zAFBgMr
+ZXADQQB8JxFeuEzJP3A0tLwheD+hO7R86p1fu30QoNuQUwasFHqko/1FdMIBj/gW
+1qtMGgMFABK0txA9AfBrufFv8iAD
+-----END CERTIFICATE-----";
+
+    fn judged(pem: &str) -> Result<(), String> {
+        usable_by_clients(&[CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()])
+    }
+
+    #[test]
+    fn a_certificate_of_the_first_version_is_no_certificate_for_a_listener() {
+        assert_eq!(judged(VERSION_3), Ok(()));
+        let problem = "the certificate is one of X.509 version 1; it must be of version 3";
+        assert_eq!(judged(VERSION_1), Err(problem.to_owned()));
+    }
+
+    #[test]
+    fn of_what_is_no_certificate_the_library_has_more_to_say() {
+        assert_eq!(usable_by_clients(&[CertificateDer::from(vec![1, 2, 3])]), Ok(()));
+        assert_eq!(usable_by_clients(&[]), Ok(()));
     }
 }

@@ -136,8 +136,11 @@ fn to_add(args: &AddArgs) -> anyhow::Result<Vec<Acl>> {
             for (kind, name) in &resources {
                 // The cluster has one name, of which there is no beginning.
                 let pattern = if *kind == ResourceType::Cluster { PatternType::Literal } else { pattern };
-                let operations =
-                    if args.producer || args.consumer { of_role(args, *kind)? } else { named.clone() };
+                let operations = if args.producer || args.consumer {
+                    of_role(args, *kind)?
+                } else {
+                    applicable(&named, *kind)?
+                };
                 for host in hosts {
                     acls.extend(operations.iter().map(|operation| Acl {
                         resource: Resource { kind: *kind, name: name.clone(), pattern },
@@ -151,6 +154,41 @@ fn to_add(args: &AddArgs) -> anyhow::Result<Vec<Acl>> {
         }
     }
     Ok(acls)
+}
+
+/// The operations named, if there are such on a resource of this kind. Kafka's tool refuses others, too: a rule about them
+/// would never be asked for.
+fn applicable(named: &[Operation], kind: ResourceType) -> anyhow::Result<Vec<Operation>> {
+    let possible = possible(kind);
+    let lower = |name: &str| name.to_ascii_lowercase();
+    for operation in named {
+        if *operation != Operation::All && !possible.contains(operation) {
+            let (name, kind) = (lower(operation.name()), lower(kind.name()).replace('_', " "));
+            let possible: Vec<String> = possible.iter().map(|operation| lower(operation.name())).collect();
+            let possible = possible.join(", ");
+            return Err(wrong(&format!(
+                "--operation {name}: not done with a {kind}; expected all, {possible}"
+            )));
+        }
+    }
+    Ok(named.to_vec())
+}
+
+fn possible(kind: ResourceType) -> &'static [Operation] {
+    use Operation::{
+        Alter, AlterConfigs, ClusterAction, Create, CreateTokens, Delete, Describe, DescribeConfigs,
+        DescribeTokens, IdempotentWrite, Read, TwoPhaseCommit, Write,
+    };
+    match kind {
+        ResourceType::Topic => &[Read, Write, Create, Delete, Alter, Describe, DescribeConfigs, AlterConfigs],
+        ResourceType::Group => &[Read, Delete, Describe, DescribeConfigs, AlterConfigs],
+        ResourceType::Cluster => {
+            &[Create, Alter, Describe, ClusterAction, DescribeConfigs, AlterConfigs, IdempotentWrite]
+        }
+        ResourceType::TransactionalId => &[Write, Describe, TwoPhaseCommit],
+        ResourceType::DelegationToken => &[Describe],
+        ResourceType::User => &[CreateTokens, DescribeTokens],
+    }
 }
 
 /// What producers and consumers do with a resource, as Kafka's tool has it.
@@ -319,21 +357,21 @@ mod tests {
 
     #[test]
     fn flags_multiply_as_with_kafkas_tool() {
-        let line = "add --allow-principal User:a --allow-principal User:b --operation Read,DescribeConfigs \
+        let line = "add --allow-principal User:a --allow-principal User:b --operation Describe,DescribeConfigs \
                     --topic t --cluster --deny-principal User:c --deny-host 10.0.0.1 --resource-pattern-type prefixed";
         expect![[r#"
             RESOURCE  NAME           PATTERN   PRINCIPAL  HOST      OPERATION         PERMISSION
-            TOPIC     t              PREFIXED  User:a     *         READ              ALLOW
+            TOPIC     t              PREFIXED  User:a     *         DESCRIBE          ALLOW
             TOPIC     t              PREFIXED  User:a     *         DESCRIBE_CONFIGS  ALLOW
-            CLUSTER   kafka-cluster  LITERAL   User:a     *         READ              ALLOW
+            CLUSTER   kafka-cluster  LITERAL   User:a     *         DESCRIBE          ALLOW
             CLUSTER   kafka-cluster  LITERAL   User:a     *         DESCRIBE_CONFIGS  ALLOW
-            TOPIC     t              PREFIXED  User:b     *         READ              ALLOW
+            TOPIC     t              PREFIXED  User:b     *         DESCRIBE          ALLOW
             TOPIC     t              PREFIXED  User:b     *         DESCRIBE_CONFIGS  ALLOW
-            CLUSTER   kafka-cluster  LITERAL   User:b     *         READ              ALLOW
+            CLUSTER   kafka-cluster  LITERAL   User:b     *         DESCRIBE          ALLOW
             CLUSTER   kafka-cluster  LITERAL   User:b     *         DESCRIBE_CONFIGS  ALLOW
-            TOPIC     t              PREFIXED  User:c     10.0.0.1  READ              DENY
+            TOPIC     t              PREFIXED  User:c     10.0.0.1  DESCRIBE          DENY
             TOPIC     t              PREFIXED  User:c     10.0.0.1  DESCRIBE_CONFIGS  DENY
-            CLUSTER   kafka-cluster  LITERAL   User:c     10.0.0.1  READ              DENY
+            CLUSTER   kafka-cluster  LITERAL   User:c     10.0.0.1  DESCRIBE          DENY
             CLUSTER   kafka-cluster  LITERAL   User:c     10.0.0.1  DESCRIBE_CONFIGS  DENY
         "#]]
         .assert_eq(&added(line).unwrap());
@@ -369,6 +407,14 @@ mod tests {
             ("add --allow-principal User:a", "name what it is about"),
             ("add --allow-principal alice --topic t", "expected User:name"),
             ("add --allow-principal User:a --topic t --operation fly", "expected one of all, read"),
+            (
+                "add --allow-principal User:a --group g --operation read,create",
+                "--operation create: not done with a group; expected all, read, delete, describe, describe_configs",
+            ),
+            (
+                "add --allow-principal User:a --transactional-id x --operation read",
+                "not done with a transactional id; expected all, write, describe",
+            ),
             ("add --allow-principal User:a --topic t --resource-pattern-type match", "literal or prefixed"),
             ("add --allow-principal User:a --topic t --group g --producer", "for groups add --consumer"),
             ("add --allow-principal User:a --consumer --transactional-id x", "add --producer"),

@@ -8,18 +8,8 @@ use sasl::principal::Validity;
 
 use crate::group_command::moment::show_moment;
 
-/// Why no client could use the certificate in a PEM file, which is the first one in it. Of a file that holds none
-/// whoever opens it has more to say.
-pub(crate) fn objection(keystore: &Path) -> Option<String> {
-    let version = validity(keystore)?.version;
-    (version != 3).then(|| {
-        let keystore = keystore.display();
-        // Certificates made by openssl without an extension file are such.
-        format!("{keystore}: the certificate is one of X.509 version {version}; it must be of version 3")
-    })
-}
-
-/// What clients will not like of the certificate in a PEM file, at this time.
+/// What clients will not like of the certificate in a PEM file, which is the first one in it, at this time. Of a file that
+/// holds none whoever opens it has more to say.
 pub(crate) fn warning(keystore: &Path, now_ms: i64) -> Option<String> {
     let Validity { begins_ms, ends_ms, .. } = validity(keystore)?;
     let keystore = keystore.display();
@@ -43,8 +33,8 @@ mod tests {
 
     use super::*;
 
-    /// Both for a day: by `openssl req -x509`, and by `openssl x509 -req` without a file of extensions.
-    const VERSION_3: &str = "\
+    /// For a day, by `openssl req -x509`.
+    const ONE_DAY: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIBLDCB36ADAgECAhQ1ZF63voeQNFsy9D8VRtKw6Ag7yTAFBgMrZXAwDDEKMAgG
 A1UEAwwBYTAeFw0yNjExMTYxMTQyMjJaFw0yNjExMTcxMTQyMjJaMAwxCjAIBgNV
@@ -53,14 +43,6 @@ BAMMAWEwKjAFBgMrZXADIQBRUe2B5+Xm2UPXCftO6Befio79vnUTUsJfDCBgav9A
 FL+uLucZExtFQqbCgRTuAXaAVeXUMA8GA1UdEwEB/wQFMAMBAf8wBQYDK2VwA0EA
 VDjqtbstSw2XVXIAZ3Vebcys4M7tcJkmUzO5FlBf4Q7NMVO4GoiIqW9BqZEEEKUA
 pn+2hI65Y3WsyrZkWZm4Dw==
------END CERTIFICATE-----";
-    const VERSION_1: &str = "\
------BEGIN CERTIFICATE-----
-MIHSMIGFAhRZGHKHglaEgT+iQEWDLybAX5OkXDAFBgMrZXAwDDEKMAgGA1UEAwwB
-YTAeFw0yNjExMTYxMTQyMjJaFw0yNjExMTcxMTQyMjJaMAwxCjAIBgNVBAMMAWEw
-KjAFBgMrZXADIQBRUe2B5+Xm2UPXCftO6Befio79vnUTUsJfDCBgav9A4zAFBgMr
-ZXADQQB8JxFeuEzJP3A0tLwheD+hO7R86p1fu30QoNuQUwasFHqko/1FdMIBj/gW
-1qtMGgMFABK0txA9AfBrufFv8iAD
 -----END CERTIFICATE-----";
 
     fn file(text: &str) -> tempfile::NamedTempFile {
@@ -71,7 +53,7 @@ ZXADQQB8JxFeuEzJP3A0tLwheD+hO7R86p1fu30QoNuQUwasFHqko/1FdMIBj/gW
 
     #[test]
     fn a_certificate_that_does_not_hold_now_is_told() {
-        let file = file(VERSION_3);
+        let file = file(ONE_DAY);
         let Validity { begins_ms, ends_ms, .. } = validity(file.path()).unwrap();
         assert_eq!(ends_ms - begins_ms, 24 * 60 * 60 * 1000);
         assert_eq!(warning(file.path(), begins_ms), None);
@@ -84,22 +66,12 @@ ZXADQQB8JxFeuEzJP3A0tLwheD+hO7R86p1fu30QoNuQUwasFHqko/1FdMIBj/gW
     }
 
     #[test]
-    fn a_certificate_of_the_first_version_is_objected_to() {
-        assert_eq!(objection(file(VERSION_3).path()), None);
-        let said = objection(file(VERSION_1).path()).unwrap();
-        assert!(
-            said.ends_with("the certificate is one of X.509 version 1; it must be of version 3"),
-            "{said}"
-        );
-    }
-
-    #[test]
     fn what_is_no_certificate_is_left_to_whoever_opens_it() {
-        let cut = VERSION_3.replace("MII", "");
+        let cut = ONE_DAY.replace("MII", "");
         for text in ["", "-----BEGIN CERTIFICATE-----", &cut] {
             let file = file(text);
-            assert_eq!((objection(file.path()), warning(file.path(), 0)), (None, None), "{text}");
+            assert_eq!(warning(file.path(), 0), None, "{text}");
         }
-        assert_eq!(objection(Path::new("/nowhere/server.pem")), None);
+        assert_eq!(warning(Path::new("/nowhere/server.pem"), 0), None);
     }
 }

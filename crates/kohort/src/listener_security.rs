@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use coordination::settings::{ClientAuth, SecurityProtocol, Settings};
 use gateway::{Mechanism, OAuth, Sasl, Security, Tls};
 
-use crate::certificate;
 use crate::failure::{Failure, Kind};
 
 /// How the listener of this name is protected.
@@ -24,9 +23,6 @@ fn tls(own: &Settings, listener: &str) -> anyhow::Result<Tls> {
     let keystore = own.ssl_keystore_location().ok_or_else(|| {
         Failure::new(Kind::Usage, format!("listener {listener}: TLS needs ssl.keystore.location"))
     })?;
-    if let Some(objection) = certificate::objection(keystore.as_ref()) {
-        return Err(Failure::new(Kind::Usage, objection).into());
-    }
     let protocols = own.ssl_enabled_protocols();
     let speaks = |version: &str| protocols.iter().any(|protocol| protocol == version);
     Ok(Tls {
