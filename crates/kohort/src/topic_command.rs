@@ -9,9 +9,9 @@ use coordination::settings::{nearest_topic_property, topic_property};
 use serde::Serialize;
 
 use crate::cli::{ClientArgs, TopicCommand};
-use crate::dial::{connect, failure};
+use crate::dial::{self, connect, failure, kind};
 use crate::failure::{Failure, Kind};
-use crate::output::{Table, show};
+use crate::output::{Table, plain, show};
 
 /// Runs `kohort topic …`.
 pub(crate) async fn run(command: TopicCommand) -> anyhow::Result<()> {
@@ -125,8 +125,13 @@ async fn describe(names: &[String], args: &ClientArgs) -> anyhow::Result<()> {
     let mut client = connect(args).await?;
     let mut described = Vec::new();
     for topic in client.topics(Some(names)).await.map_err(failure)? {
-        let offsets = client.offsets(&topic).await.map_err(failure)?;
-        let settings = client.topic_settings(&topic.name).await.map_err(failure)?;
+        // Whoever may see the topic need not be allowed to see these.
+        let failed = |what: &str, error: ClientError| {
+            let message = format!("the {what} of topic {}: {}", plain(&topic.name), dial::describe(&error));
+            Failure::new(kind(&error), message)
+        };
+        let offsets = client.offsets(&topic).await.map_err(|error| failed("offsets", error))?;
+        let settings = client.topic_settings(&topic.name).await.map_err(|error| failed("settings", error))?;
         let id = id(&topic);
         let partition = |partition: client::Partition| DescribedPartition {
             partition: partition.index,

@@ -150,6 +150,8 @@ fn acls_are_added_listed_and_removed_by_who_may() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("the principal is User:alice"), "{said}");
     assert!(good(&broker.as_user("alice", "pass", &["topic", "list"])).contains("orders"));
+    let described = broker.as_user("alice", "pass", &["topic", "describe", "orders"]);
+    assert!(refused(&described, 1).contains("the settings of topic orders: "), "{described:?}");
     assert!(good(&broker.as_user("admin", "root", &["acl", "list"])).contains("User:alice"));
     let remove = ["acl", "remove", "--allow-principal", "User:alice"];
     assert!(good(&broker.as_user("admin", "root", &remove)).starts_with("1 ACL removed"));
