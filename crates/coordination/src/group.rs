@@ -42,7 +42,7 @@ use crate::ids::{GroupId, OrgId};
 
 pub use commit::{Commit, CommitOffset, WantedOffsets};
 pub use effects::{Caller, Effects, Minted, Room, Ticket, Usage};
-pub use event::{Cause, Culprit, Event, Outcome};
+pub use event::{Cause, Culprit, Event, Outcome, Stage, Underway};
 pub use java_hash::group_partition;
 pub use offsets::{CommittedOffset, ExpiryBase, Offsets, metadata_fits};
 pub use record::{

@@ -17,7 +17,7 @@ use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use broker::Broker;
 use coordination::catalog::ORG_NAME_OF_DEFAULT;
-use coordination::group::Event;
+use coordination::group::{Event, Underway};
 use coordination::ids::GroupId;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -246,6 +246,9 @@ pub(crate) struct GroupEvents {
     pub(crate) rrl: String,
     /// Its last rebalances, the oldest first.
     pub(crate) events: Vec<Event>,
+    /// The one that has not ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) underway: Option<Underway>,
 }
 
 async fn group_events(
@@ -319,6 +322,7 @@ mod tests {
                     id: GroupId::from_u128(1),
                     rrl: "default/consumer-groups/a-b".to_owned(),
                     events: Vec::new(),
+                    underway: None,
                 }),
                 "loading" => Err(NoEvents::Loading),
                 "unreadable" => Err(NoEvents::Unreadable),

@@ -143,9 +143,9 @@ impl Running {
             Box::pin(async move {
                 let id = broker.admin().look(|catalog| catalog.org_named(&org).map(|org| org.id));
                 match broker.group_story(id.ok_or(NoEvents::NoOrg)?, &group).await {
-                    Ok(Some(GroupStory { identity, events })) => {
+                    Ok(Some(GroupStory { identity, events, underway })) => {
                         let rrl = Slug::sanitize(&group, identity.id).rrl(&org);
-                        Ok(GroupEvents { group, id: identity.id, rrl, events })
+                        Ok(GroupEvents { group, id: identity.id, rrl, events, underway })
                     }
                     Ok(None) => Err(NoEvents::Absent),
                     Err(ErrorCode::CoordinatorLoadInProgress) => Err(NoEvents::Loading),

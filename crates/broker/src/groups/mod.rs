@@ -33,7 +33,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use coordination::error_code::ErrorCode;
-use coordination::group::{Event, GroupSettings, Identity, Room, Shard, Ticket, group_partition};
+use coordination::group::{Event, GroupSettings, Identity, Room, Shard, Ticket, Underway, group_partition};
 use coordination::ids::{OrgId, TopicId};
 use coordination::reply::GroupState;
 use coordination::settings::Settings;
@@ -59,6 +59,8 @@ pub struct GroupStory {
     pub identity: Identity,
     /// Its last rebalances, the oldest first.
     pub events: Vec<Event>,
+    /// The one that has not ended.
+    pub underway: Option<Underway>,
 }
 
 /// However small the setting, expiry does not keep the processor busy.
@@ -297,7 +299,11 @@ impl Groups {
     pub(crate) async fn story(&self, org: OrgId, group: &str) -> Result<Option<GroupStory>, ErrorCode> {
         let Some(shard) = self.shard(org, group) else { return Ok(None) };
         let told = shard.look(|machine| {
-            machine.identity(group).map(|identity| GroupStory { identity, events: machine.events(group) })
+            machine.identity(group).map(|identity| GroupStory {
+                identity,
+                events: machine.events(group),
+                underway: machine.underway(group),
+            })
         });
         let Stepped { value, until } = told.map_err(NotReady::code)?;
         match until {

@@ -11,12 +11,15 @@ use crate::reply::{DescribedGroup, DescribedMember, GroupState, ListedGroup};
 
 use super::Shard;
 use super::effects::Effects;
-use super::event::Event;
+use super::event::{Event, Stage, Underway};
 use super::machine::{CONSUMER, Group, Step};
 use super::offsets::ExpiryBase;
 use super::phase::Phase;
 use super::record::{GroupRecord, Identity};
 use super::timestamp::Now;
+
+/// How many members are named of those that the others wait for.
+const NAMED: usize = 20;
 
 impl Shard {
     /// Adds the groups that pass the filters to `list`, by name.
@@ -87,6 +90,11 @@ impl Shard {
         self.groups.get(group).map(|group| group.events.iter().cloned().collect()).unwrap_or_default()
     }
 
+    /// The rebalance that the group is in.
+    pub fn underway(&self, group: &str) -> Option<Underway> {
+        self.groups.get(group)?.underway()
+    }
+
     /// What is stored of the group beside Kafka's formats; `None` if there is no such group or it was never named.
     pub fn identity(&self, group: &str) -> Option<Identity> {
         self.groups.get(group)?.identity_value(self.org)
@@ -145,6 +153,30 @@ impl Shard {
 }
 
 impl Group {
+    fn underway(&self) -> Option<Underway> {
+        let (story, stage, absent): (_, _, Vec<&str>) = match &self.phase {
+            Phase::Preparing(phase) => {
+                let ids = self.members.iter().map(|(id, _)| &**id);
+                (&phase.story, Stage::Joining, ids.filter(|id| !phase.joined.contains_key(*id)).collect())
+            }
+            Phase::Completing(phase) => {
+                (&phase.story, Stage::Assigning, self.leader.as_deref().into_iter().collect())
+            }
+            Phase::Empty | Phase::Stable(_) | Phase::Dead => return None,
+        };
+        Some(Underway {
+            began_ms: story.began.wall_ms,
+            cause: story.why.cause.clone(),
+            who: story.why.who.clone(),
+            members_before: story.why.members_before,
+            members: self.members.len(),
+            stage,
+            waits_for: absent.iter().take(NAMED).filter_map(|id| self.culprit(id)).collect(),
+            waits_for_more: absent.len().saturating_sub(NAMED),
+            newcomers: self.pending.len(),
+        })
+    }
+
     /// Forgets what is too old; says whether nothing is left to keep the group for.
     fn expire(&mut self, step: &mut Step<'_>) -> bool {
         let is_empty = matches!(self.phase, Phase::Empty);

@@ -37,6 +37,42 @@ pub struct Event {
     pub partitions_moved: Option<usize>,
 }
 
+/// A rebalance that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Underway {
+    /// When it began, in milliseconds since 1970.
+    pub began_ms: i64,
+    /// Why it began.
+    pub cause: Cause,
+    /// Who caused it; `None` when nobody in particular did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<Culprit>,
+    /// How many members there were when it began.
+    pub members_before: usize,
+    /// How many there are.
+    pub members: usize,
+    /// What is being done.
+    pub stage: Stage,
+    /// Members that the rest wait for, as many as are named.
+    pub waits_for: Vec<Culprit>,
+    /// How many more there are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub waits_for_more: usize,
+    /// How many clients were given a member id and have not come back with it (KIP-394).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub newcomers: usize,
+}
+
+/// What a rebalance has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Members join.
+    Joining,
+    /// All have joined who will, and the leader is to say who gets what.
+    Assigning,
+}
+
 /// Why a rebalance began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

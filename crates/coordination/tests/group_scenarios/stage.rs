@@ -17,7 +17,7 @@ use coordination::reply::{self, Reply};
 use crate::promises::{recovered, stored};
 use crate::text::{
     Words, assignment, assignment_text, full, metadata_text, partition, protocol, said, short, shown_event,
-    shown_record, shown_reply,
+    shown_record, shown_reply, shown_underway,
 };
 
 pub(crate) struct Stage {
@@ -192,6 +192,11 @@ impl Stage {
                 for event in self.shard.events(&group) {
                     writeln!(out, "{}", shown_event(&event)).unwrap();
                 }
+            }
+            "underway" => {
+                let underway = self.shard.underway(&group);
+                writeln!(out, "{}", underway.map_or_else(|| "no".to_owned(), |it| shown_underway(&it)))
+                    .unwrap();
             }
             "usage" => {
                 let usage = self.shard.usage();

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use coordination::error_code::ErrorCode;
-use coordination::group::{Event, GroupRecord, consumer_protocol};
+use coordination::group::{Cause, Culprit, Event, GroupRecord, Underway, consumer_protocol};
 use coordination::reply::{self, Reply};
 
 use crate::stage::WALL;
@@ -75,13 +75,27 @@ pub(crate) fn shown_record(record: &GroupRecord) -> String {
     }
 }
 
+pub(crate) fn shown_underway(underway: &Underway) -> String {
+    let Underway { members_before, members, stage, waits_for_more, newcomers, .. } = underway;
+    let waits_for: Vec<&str> = underway.waits_for.iter().map(|who| &*who.member).collect();
+    format!(
+        "{}: {stage:?}, members {members_before} to {members}, waits for {waits_for:?} and {waits_for_more} more, \
+         {newcomers} newcomers",
+        shown_cause(&underway.cause, underway.who.as_ref()),
+    )
+}
+
+fn shown_cause(cause: &Cause, who: Option<&Culprit>) -> String {
+    let cause = serde_json::to_string(cause).unwrap().replace(['"', '{', '}'], "");
+    let who = who.map(|who| format!(" by {}", who.member)).unwrap_or_default();
+    format!("{}{who}", cause.trim_end_matches(':'))
+}
+
 pub(crate) fn shown_event(event: &Event) -> String {
-    let cause = serde_json::to_string(&event.cause).unwrap().replace(['"', '{', '}'], "");
-    let cause = cause.trim_end_matches(':');
-    let who = event.who.as_ref().map(|who| format!(" by {}", who.member)).unwrap_or_default();
+    let cause = shown_cause(&event.cause, event.who.as_ref());
     let moved = event.partitions_moved.map(|count| format!(", {count} moved")).unwrap_or_default();
     format!(
-        "event {}: {cause}{who}, {:?} generation={}, members {} to {}, join {} ms, sync {} ms{moved}",
+        "event {}: {cause}, {:?} generation={}, members {} to {}, join {} ms, sync {} ms{moved}",
         event.number,
         event.outcome,
         event.generation,

@@ -1,7 +1,7 @@
 //! `kohort group events`: why a group rebalanced, as its broker remembers it.
 
 use anyhow::Context;
-use coordination::group::{Cause, Culprit, Event, Outcome};
+use coordination::group::{Cause, Culprit, Event, Outcome, Stage, Underway};
 
 use super::moment::show_moment;
 use crate::admin::GroupEvents;
@@ -37,6 +37,7 @@ pub(super) async fn fetch(
 fn render(told: &GroupEvents, remembered: usize) -> String {
     let mut text = format!("Group {} ({}, {}): ", name(&told.group), told.id, plain(&told.rrl));
     match told.events.len() {
+        0 if told.underway.is_some() => text.push_str("its first rebalance\n"),
         0 => text.push_str("no rebalance is remembered\n"),
         number if number < remembered => {
             let remembered = count(remembered, "rebalance");
@@ -47,6 +48,38 @@ fn render(told: &GroupEvents, remembered: usize) -> String {
     for event in &told.events {
         text.push('\n');
         text.push_str(&render_event(event));
+    }
+    if let Some(underway) = &told.underway {
+        text.push('\n');
+        text.push_str(&render_underway(underway));
+    }
+    text
+}
+
+fn render_underway(underway: &Underway) -> String {
+    let Underway { members, members_before, waits_for, waits_for_more, newcomers, .. } = underway;
+    let absent = waits_for.len() + waits_for_more;
+    let stage = match underway.stage {
+        Stage::Joining => {
+            format!("{} of {} joined", members.saturating_sub(absent), count(*members, "member"))
+        }
+        Stage::Assigning => format!("the leader of {} is to assign partitions", count(*members, "member")),
+    };
+    let mut text = format!(
+        "{}  not ended: {stage}\n  because {}\n  members {members_before} → {members}\n",
+        show_moment(underway.began_ms),
+        because(&underway.cause, underway.who.as_ref()),
+    );
+    for who in waits_for {
+        text.push_str(&format!("  waits for {}\n", member(who)));
+    }
+    if *waits_for_more > 0 {
+        text.push_str(&format!("  and for {waits_for_more} more\n"));
+    }
+    if *newcomers > 0 {
+        let were = if *newcomers == 1 { "was" } else { "were" };
+        let clients = count(*newcomers, "client");
+        text.push_str(&format!("  waits for {clients} that {were} given a member id to join with it\n"));
     }
     text
 }
@@ -183,6 +216,7 @@ mod tests {
             id: GroupId::from_u128(1),
             rrl: "default/consumer-groups/billing".to_owned(),
             events: vec![expired, left, overtaken],
+            underway: None,
         };
         expect![[r#"
             Group billing (cgp_00000000000000000000000001, default/consumer-groups/billing): 3 rebalances remembered, the newest last
@@ -202,12 +236,48 @@ mod tests {
     }
 
     #[test]
+    fn a_rebalance_that_has_not_ended_says_whom_it_waits_for() {
+        let Event { began_ms, cause, who, .. } = event(Cause::SessionExpired, Outcome::Stable);
+        let other = Culprit { member: "c2-77b1".into(), client_id: "c2".into(), ..who.clone().unwrap() };
+        let mut underway = Underway {
+            began_ms,
+            cause,
+            who,
+            members_before: 30,
+            members: 29,
+            stage: Stage::Joining,
+            waits_for: vec![other],
+            waits_for_more: 4,
+            newcomers: 2,
+        };
+        expect![[r#"
+            2023-11-14T22:13:20.123Z  not ended: 24 of 29 members joined
+              because c1-3f0a (client c1, 10.0.0.7) was silent for its session timeout
+              members 30 → 29
+              waits for c2-77b1 (client c2, 10.0.0.7)
+              and for 4 more
+              waits for 2 clients that were given a member id to join with it
+        "#]]
+        .assert_eq(&render_underway(&underway));
+        underway.stage = Stage::Assigning;
+        (underway.waits_for_more, underway.newcomers) = (0, 0);
+        expect![[r#"
+            2023-11-14T22:13:20.123Z  not ended: the leader of 29 members is to assign partitions
+              because c1-3f0a (client c1, 10.0.0.7) was silent for its session timeout
+              members 30 → 29
+              waits for c2-77b1 (client c2, 10.0.0.7)
+        "#]]
+        .assert_eq(&render_underway(&underway));
+    }
+
+    #[test]
     fn it_is_said_how_many_more_are_remembered() {
         let told = GroupEvents {
             group: "billing".to_owned(),
             id: GroupId::from_u128(1),
             rrl: "default/consumer-groups/billing".to_owned(),
             events: vec![event(Cause::SessionExpired, Outcome::Stable)],
+            underway: None,
         };
         let heading = |remembered| render(&told, remembered).lines().next().unwrap().to_owned();
         assert!(heading(4).ends_with(": the newest 1 of 4 rebalances remembered, the newest last"));
@@ -250,6 +320,7 @@ mod tests {
             id: GroupId::from_u128(1),
             rrl: "default/consumer-groups/billing".to_owned(),
             events: Vec::new(),
+            underway: None,
         };
         expect![[r#"
             Group billing (cgp_00000000000000000000000001, default/consumer-groups/billing): no rebalance is remembered
