@@ -21,8 +21,24 @@ use crate::throttle;
 /// No limit.
 const UNLIMITED: u64 = u64::MAX;
 
-/// How often one limit of one organisation is logged at most: whoever runs into it does so again and again.
+/// How often one limit is logged at most: whoever runs into it does so again and again.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
+
+/// When something was last logged, in milliseconds of the broker's time; 0 is never.
+#[derive(Debug, Default)]
+pub(crate) struct Told(AtomicU64);
+
+impl Told {
+    /// Whether it is time to log it again, which is then taken for done.
+    pub(crate) fn is_due(&self, now: Duration) -> bool {
+        // Never 0, which is what has never been told.
+        let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
+        let every = u64::try_from(TOLD_EVERY.as_millis()).unwrap_or(u64::MAX);
+        let last = self.0.load(Ordering::Relaxed);
+        (last == 0 || now.saturating_sub(last) >= every)
+            && self.0.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
 
 /// A limit that is kept here; the catalog keeps those of topics and partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +76,7 @@ pub(crate) struct Share {
     org: OrgId,
     /// By [`Limit`].
     limits: [AtomicU64; 4],
-    /// When each limit was last logged, in milliseconds of the broker's time; 0 is never.
-    told: [AtomicU64; 4],
+    told: [Told; 4],
     groups: AtomicI64,
     members: AtomicI64,
     connections: AtomicU64,
@@ -74,7 +89,7 @@ impl Share {
         Self {
             org,
             limits: std::array::from_fn(|_| AtomicU64::new(UNLIMITED)),
-            told: std::array::from_fn(|_| AtomicU64::new(0)),
+            told: Default::default(),
             groups: AtomicI64::new(0),
             members: AtomicI64::new(0),
             connections: AtomicU64::new(0),
@@ -195,20 +210,15 @@ impl Share {
         taken.map(|_| pause).map_err(|_| pause)
     }
 
+    /// Whether there is a limit of the organisation's own.
+    pub(crate) fn has_limit(&self, limit: Limit) -> bool {
+        self.limit(limit) != UNLIMITED
+    }
+
     /// Logs that a limit was met, now and then. What has no limit has met the broker's, which is another story.
     pub(crate) fn tell(&self, now: Duration, limit: Limit) {
         let max = self.limit(limit);
-        if max == UNLIMITED {
-            return;
-        }
-        // Never 0, which is what has never been told.
-        let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
-        let told = &self.told[limit as usize];
-        let last = told.load(Ordering::Relaxed);
-        let every = u64::try_from(TOLD_EVERY.as_millis()).unwrap_or(u64::MAX);
-        if (last == 0 || now.saturating_sub(last) >= every)
-            && told.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        {
+        if max != UNLIMITED && self.told[limit as usize].is_due(now) {
             let (org, name) = (self.org, limit.name());
             tracing::warn!(%org, limit = name, max, "an organisation has met its limit");
         }
@@ -351,6 +361,16 @@ mod tests {
         shares.enter(Duration::ZERO, 1, other).expect("there is no limit");
         shares.enter(Duration::ZERO, 2, ORG).expect("the place is free");
         assert_eq!(shares.usage(other).connections, 1);
+    }
+
+    #[test]
+    fn what_is_met_again_and_again_is_told_now_and_then() {
+        let told = Told::default();
+        let due = |second: u64| told.is_due(Duration::from_secs(second));
+        assert_eq!(
+            [due(0), due(0), due(59), due(60), due(119), due(120)],
+            [true, false, false, true, false, true]
+        );
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! `kohort acl`: who may do what, with any Kafka that has an authorizer.
 
+use std::net::IpAddr;
+
 use client::ClientError;
 use coordination::access::{Acl, Operation, PatternType, Permission, Resource, ResourceType};
 use coordination::op::AclFilter;
@@ -131,6 +133,9 @@ fn to_add(args: &AddArgs) -> anyhow::Result<Vec<Acl>> {
     for (permission, principals, hosts) in parties {
         let anywhere = vec!["*".to_owned()];
         let hosts = if hosts.is_empty() { &anywhere } else { hosts };
+        for host in hosts {
+            check_host(host)?;
+        }
         for principal in principals {
             check_principal(principal)?;
             for (kind, name) in &resources {
@@ -330,6 +335,14 @@ fn check_principal(principal: &str) -> anyhow::Result<()> {
     }
 }
 
+/// A rule about anything else never applies: hosts are compared by the address that a client comes from.
+fn check_host(host: &str) -> anyhow::Result<()> {
+    if host == "*" || host.parse::<IpAddr>().is_ok() {
+        return Ok(());
+    }
+    Err(wrong(&format!("{host} is no host; expected an IP address, or * for all")))
+}
+
 fn wrong(message: &str) -> anyhow::Error {
     Failure::new(Kind::Usage, plain(message)).into()
 }
@@ -406,6 +419,11 @@ mod tests {
         for (line, problem) in [
             ("add --allow-principal User:a", "name what it is about"),
             ("add --allow-principal alice --topic t", "expected User:name"),
+            (
+                "add --deny-principal User:a --topic t --deny-host 10.0.0.0/8",
+                "10.0.0.0/8 is no host; expected an IP address, or * for all",
+            ),
+            ("add --allow-principal User:a --topic t --allow-host localhost", "localhost is no host"),
             ("add --allow-principal User:a --topic t --operation fly", "expected one of all, read"),
             (
                 "add --allow-principal User:a --group g --operation read,create",

@@ -17,9 +17,9 @@ mod wishes;
 use client::{Client, ClientError, LONGEST_TEXT};
 
 use crate::cli::group::{GroupCommand, GroupsArgs};
-use crate::dial::{describe as words, failure, kind};
+use crate::dial::failure;
 use crate::failure::{Failure, Kind};
-use crate::output::{count, name, plain};
+use crate::output::{name, plain};
 
 /// Runs `kohort group …`.
 pub(crate) async fn run(command: GroupCommand) -> anyhow::Result<()> {
@@ -80,42 +80,6 @@ async fn named(args: &GroupsArgs, client: &mut Client) -> anyhow::Result<Vec<Str
     Ok(listed.into_iter().filter(list::is_of_consumers).map(|listing| listing.group).collect())
 }
 
-/// What went wrong with some of several things, as one failure.
-#[derive(Default)]
-struct Problems(Vec<(Kind, String)>);
-
-impl Problems {
-    /// Adds one. Its words may hold names that somebody else chose.
-    fn add(&mut self, kind: Kind, message: &str) {
-        self.0.push((kind, plain(message)));
-    }
-
-    /// Adds what the broker has against a wish, which is told as "reset group billing" tells it.
-    fn add_error(&mut self, wish: &str, error: &ClientError) {
-        self.add(kind(error), &format!("{wish}: {}", words(error)));
-    }
-
-    /// Adds that `untried` more groups have been left alone, because nobody would have answered.
-    fn add_untried(&mut self, untried: usize) {
-        if untried > 0 {
-            self.add(Kind::Unreachable, &format!("{} not tried", count(untried, "more group")));
-        }
-    }
-
-    /// All is well only if nothing was added. The exit code is the one that all problems have, or the general one.
-    fn into_result(self, heading: &str) -> anyhow::Result<()> {
-        let Some((first, _)) = self.0.first() else { return Ok(()) };
-        let kind = if self.0.iter().all(|(kind, _)| kind == first) { *first } else { Kind::Failed };
-        let message = match &self.0[..] {
-            [(_, only)] => only.clone(),
-            several => {
-                several.iter().fold(plain(heading) + ":", |text, (_, message)| text + "\n  " + message)
-            }
-        };
-        Err(Failure::new(kind, message).into())
-    }
-}
-
 /// Whether the groups that follow had to wait in vain, after this error with one of them.
 fn is_in_vain(client: &Client, error: &ClientError) -> bool {
     !client.is_usable() || matches!(error, ClientError::TimedOut { .. })
@@ -149,15 +113,7 @@ mod tests {
     use crate::failure::kind as failure_kind;
 
     #[test]
-    fn names_in_problems_leave_the_terminal_alone_and_each_has_a_line() {
-        let mut problems = Problems::default();
-        problems.add(Kind::Failed, "group a\u{1b}[2J has members");
-        problems.add(Kind::Failed, "group b\nc has members");
-        let failure = problems.into_result("some groups of d\r cannot be deleted").unwrap_err();
-        assert_eq!(
-            failure.to_string(),
-            "some groups of d\\r cannot be deleted:\n  group a\\u{1b}[2J has members\n  group b\\nc has members"
-        );
+    fn names_of_groups_that_are_not_there_leave_the_terminal_alone() {
         assert_eq!(no_such_group("a\u{7}").split(';').next(), Some("group \"a\\u{7}\" does not exist"));
         assert_eq!(no_such_group("").split(';').next(), Some("group \"\" does not exist"));
     }

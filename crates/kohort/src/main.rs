@@ -30,6 +30,7 @@ mod logging;
 mod metrics;
 mod org_command;
 mod output;
+mod problems;
 mod rail_door;
 mod running;
 mod serve;

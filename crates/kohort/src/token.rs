@@ -20,6 +20,9 @@ pub(crate) fn read_or_create(data_dir: &Path) -> io::Result<String> {
             fs::set_permissions(&path, Permissions::from_mode(0o600))?;
             return Ok(token);
         }
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            return Err(io::Error::new(error.kind(), format!("{error}; remove it to get a new one")));
+        }
         Err(error) => return Err(error),
     }
     let token: String = rand::random::<[u8; 32]>().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -40,8 +43,9 @@ pub(crate) fn read_or_create(data_dir: &Path) -> io::Result<String> {
 /// Reads a token from a file.
 pub(crate) fn read(path: &Path) -> io::Result<String> {
     let token = fs::read_to_string(path)?.trim().to_owned();
-    if token.len() < SHORTEST {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "holds no token; remove it to get a new one"));
+    // It travels in a header, which is a line.
+    if token.len() < SHORTEST || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "holds no token"));
     }
     Ok(token)
 }
@@ -73,6 +77,17 @@ mod tests {
     fn an_empty_token_file_opens_no_door() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(path(dir.path()), "\n").unwrap();
-        assert_eq!(read_or_create(dir.path()).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let refusal = read_or_create(dir.path()).unwrap_err();
+        assert_eq!(refusal.kind(), io::ErrorKind::InvalidData);
+        assert_eq!(refusal.to_string(), "holds no token; remove it to get a new one");
+    }
+
+    #[test]
+    fn what_is_no_token_is_not_sent_as_one() {
+        let dir = tempfile::tempdir().unwrap();
+        for text in ["", "short", "long enough\nand on two lines", "long enough and of words"] {
+            fs::write(path(dir.path()), text).unwrap();
+            assert_eq!(read(&path(dir.path())).unwrap_err().to_string(), "holds no token", "{text}");
+        }
     }
 }

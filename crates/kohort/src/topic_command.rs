@@ -12,6 +12,7 @@ use crate::cli::{ClientArgs, TopicCommand};
 use crate::dial::{self, connect, failure, kind};
 use crate::failure::{Failure, Kind};
 use crate::output::{Table, plain, show};
+use crate::problems::Problems;
 
 /// Runs `kohort topic …`.
 pub(crate) async fn run(command: TopicCommand) -> anyhow::Result<()> {
@@ -195,27 +196,37 @@ async fn alter(
         let names = changes.iter().map(|change| match change {
             ConfigChange::Set(name, _) | ConfigChange::Delete(name) => name.as_str(),
         });
-        client.alter_topic(name, changes).await.map_err(|error| explain(error, names))?;
+        let altered = client.alter_topic(name, changes).await;
+        altered.map_err(|error| explain(error, names).context(format!("alter topic {}", plain(name))))?;
     }
     if let Some(count) = partitions {
-        client.create_partitions(name, count).await.map_err(failure)?;
+        let wish = format!("partitions of topic {}", plain(name));
+        client.create_partitions(name, count).await.map_err(|error| failure(error).context(wish))?;
     }
     Outcome { topic: name, outcome: "altered" }.show(args)
 }
 
 async fn delete(names: &[String], if_exists: bool, args: &ClientArgs) -> anyhow::Result<()> {
     let mut client = connect(args).await?;
-    for name in names {
+    let mut problems = Problems::default();
+    for (tried, name) in names.iter().enumerate() {
         let outcome = match client.delete_topic(name).await {
             Ok(()) => "deleted",
             Err(error) if if_exists && error.code() == Some(ErrorCode::UnknownTopicOrPartition) => {
                 "does not exist"
             }
-            Err(error) => return Err(failure(error).context(format!("delete topic {name}"))),
+            Err(error) => {
+                problems.add_error(&format!("delete topic {name}"), &error);
+                if !client.is_usable() {
+                    problems.add_untried(names.len() - tried - 1, "topic");
+                    break;
+                }
+                continue;
+            }
         };
         Outcome { topic: name, outcome }.show(args)?;
     }
-    Ok(())
+    problems.into_result("some topics were not deleted")
 }
 
 /// The topic's id as Kohort writes it; none if the broker tells no ids.

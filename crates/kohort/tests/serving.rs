@@ -245,6 +245,11 @@ fn topic_commands_exit_as_scripts_expect() {
     let listed: serde_json::Value =
         serde_json::from_str(&text(&broker.topic(&["list", "-o", "json"]))).unwrap();
     assert_eq!((&listed[0]["name"], &listed[0]["partitions"]), (&"orders".into(), &4.into()));
+    assert_eq!(text(&broker.topic(&["create", "invoices"])), "invoices: created\n");
+    let some = broker.topic(&["delete", "nothing", "invoices"]);
+    assert_eq!(some.status.code(), Some(4));
+    assert_eq!(String::from_utf8_lossy(&some.stdout), "invoices: deleted\n");
+    assert!(String::from_utf8_lossy(&some.stderr).starts_with("kohort: delete topic nothing: "), "{some:?}");
     assert_eq!(text(&broker.topic(&["delete", "orders"])), "orders: deleted\n");
     assert_eq!(broker.topic(&["delete", "orders"]).status.code(), Some(4));
     assert_eq!(broker.topic(&["describe", "orders"]).status.code(), Some(4));

@@ -39,6 +39,7 @@ use coordination::reply::GroupState;
 use coordination::settings::Settings;
 use store::LocalStore;
 
+use crate::share::Told;
 use crate::topics::{Topic, Topics};
 use clock::Clock;
 use gathering::Split;
@@ -87,6 +88,8 @@ pub(crate) struct Shared {
     own_log: OwnLog,
     metrics: Metrics,
     usage: TotalUsage,
+    /// When each limit of the broker was last logged, by [`BrokerLimit`].
+    told: [Told; 2],
     settings: RwLock<Configured>,
     draining: AtomicBool,
     /// Whether the groups that there were at the start have been read, as far as they can be.
@@ -99,6 +102,13 @@ pub(crate) struct Shared {
     runtime: Handle,
     store: Weak<LocalStore>,
     groups: OnceLock<Weak<Groups>>,
+}
+
+/// What the groups of all organisations may have together.
+#[derive(Clone, Copy, Debug)]
+enum BrokerLimit {
+    Groups,
+    Bytes,
 }
 
 /// What the broker's settings come to for groups.
@@ -137,6 +147,23 @@ impl Shared {
         }
     }
 
+    /// Logs that a limit of the broker was met, now and then.
+    fn tell_broker_limit(&self, now: Duration, limit: BrokerLimit) {
+        if !self.told[limit as usize].is_due(now) {
+            return;
+        }
+        let max = self.settings.read().room;
+        let (name, max) = match limit {
+            BrokerLimit::Groups => ("kohort.groups.max", max.groups),
+            BrokerLimit::Bytes => ("kohort.groups.max.bytes", max.bytes),
+        };
+        tracing::warn!(
+            limit = name,
+            max,
+            "groups have met the broker's limit; joins and commits that need more are refused"
+        );
+    }
+
     fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
@@ -173,6 +200,7 @@ impl Groups {
             own_log: OwnLog::new(store),
             metrics: Metrics::default(),
             usage: TotalUsage::default(),
+            told: Default::default(),
             settings: RwLock::new(configured(settings)),
             draining: AtomicBool::new(false),
             first_load: watch::Sender::new(false),

@@ -17,6 +17,7 @@ use coordination::op;
 use coordination::reply::{self, Reply};
 use rail::{Answer, Carrier};
 
+use super::BrokerLimit;
 use super::Groups;
 use super::gathering::Split;
 use super::refusals::{describe_refused, not_coordinator};
@@ -233,14 +234,21 @@ impl Groups {
         })
     }
 
-    /// Logs which limit of the organisation is met, if that is why a request was refused.
+    /// Logs which limit is met, the organisation's or the broker's, if that is why a request was refused: the answers to
+    /// joins and commits have no room for words.
     pub(super) fn tell_limit(&self, share: &Share, code: ErrorCode, room: Room) {
-        let limit = match code {
-            ErrorCode::PolicyViolation if room.groups == 0 => Limit::Groups,
-            ErrorCode::GroupMaxSizeReached if room.members == 0 => Limit::Members,
-            _ => return,
-        };
-        share.tell(Duration::from_millis(self.shared.clock.at().as_millis()), limit);
+        let now = Duration::from_millis(self.shared.clock.at().as_millis());
+        match code {
+            ErrorCode::PolicyViolation if room.groups == 0 && share.has_limit(Limit::Groups) => {
+                share.tell(now, Limit::Groups);
+            }
+            ErrorCode::PolicyViolation if room.groups == 0 => {
+                self.shared.tell_broker_limit(now, BrokerLimit::Groups);
+            }
+            ErrorCode::PolicyViolation => self.shared.tell_broker_limit(now, BrokerLimit::Bytes),
+            ErrorCode::GroupMaxSizeReached if room.members == 0 => share.tell(now, Limit::Members),
+            _ => {}
+        }
     }
 
     /// Whether Kafka refuses the session timeout before it looks for the group.

@@ -7,12 +7,13 @@ use coordination::error_code::ErrorCode;
 use serde::Serialize;
 
 use super::members::members_of;
-use super::{Problems, cell, is_in_vain, named, no_such_group};
+use super::{cell, is_in_vain, named, no_such_group};
 use crate::cli::ClientArgs;
 use crate::cli::group::{GroupsArgs, TopicScope};
 use crate::dial::{connect, failure};
 use crate::failure::{Failure, Kind};
 use crate::output::{Table, name, show};
+use crate::problems::Problems;
 
 /// What became of a group.
 #[derive(Serialize)]
@@ -49,7 +50,7 @@ pub(super) async fn groups(args: &GroupsArgs, if_exists: bool, client: &ClientAr
             break;
         }
     }
-    problems.add_untried(names.len());
+    problems.add_untried(names.len(), "group");
     show(format, &outcomes, |outcomes| render_outcomes(outcomes))?;
     problems.into_result("some groups cannot be deleted")
 }
@@ -60,9 +61,11 @@ fn render_outcomes(outcomes: &[Outcome]) -> String {
 
 /// A partition whose offset is forgotten.
 #[derive(Serialize)]
-struct Forgotten {
+struct Forgotten<'a> {
+    group: &'a str,
     topic: String,
     partition: i32,
+    outcome: &'static str,
 }
 
 /// Forgets offsets; those that have to stay are told when the others are gone.
@@ -82,7 +85,7 @@ pub(super) async fn offsets(group: &str, scopes: &[TopicScope], args: &ClientArg
     let mut subscribed = BTreeSet::new();
     for ((topic, partition), result) in results {
         match result {
-            Ok(()) => forgotten.push(Forgotten { topic, partition }),
+            Ok(()) => forgotten.push(Forgotten { group, topic, partition, outcome: "forgotten" }),
             Err(error) if error.code() == Some(ErrorCode::GroupSubscribedToTopic) => {
                 subscribed.insert(topic);
             }
@@ -99,7 +102,7 @@ pub(super) async fn offsets(group: &str, scopes: &[TopicScope], args: &ClientArg
         let message = format!("members of {group} are subscribed to {topics}: {who}; stop them first");
         problems.add(Kind::Failed, &message);
     }
-    show(args.output.output, &forgotten, |forgotten| render(group, forgotten))?;
+    show(args.output.output, &forgotten, |forgotten| render(forgotten))?;
     problems.into_result(&format!("some offsets of {} cannot be forgotten", name(group)))
 }
 
@@ -137,13 +140,13 @@ fn no_such_partition(topic: &str, partition: i32) -> String {
     format!("partition {partition} of topic {} does not exist", name(topic))
 }
 
-fn render(group: &str, forgotten: &[Forgotten]) -> String {
+fn render(forgotten: &[Forgotten<'_>]) -> String {
     if forgotten.is_empty() {
         return String::new();
     }
     let mut table = Table::new(&["GROUP", "TOPIC", "PARTITION", "STATUS"]);
-    for Forgotten { topic, partition } in forgotten {
-        table.row([cell(group), topic.clone(), partition.to_string(), "forgotten".to_owned()]);
+    for Forgotten { group, topic, partition, outcome } in forgotten {
+        table.row([cell(group), topic.clone(), partition.to_string(), (*outcome).to_owned()]);
     }
     table.render()
 }

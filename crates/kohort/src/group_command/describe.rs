@@ -7,12 +7,13 @@ use serde::Serialize;
 
 use super::lag::GroupLag;
 use super::members::{self, GroupMembers};
-use super::{Problems, cell, events, is_in_vain, named, no_such_group, unread_members};
+use super::{cell, events, is_in_vain, named, no_such_group, unread_members};
 use crate::cli::group::DescribeArgs;
 use crate::cli::{AdminArgs, Format};
 use crate::dial::connect;
 use crate::failure::{self, Kind};
 use crate::output::{Table, count, name, note, plain, show};
+use crate::problems::Problems;
 
 /// Describes what can be described; the rest is told when that has been shown.
 pub(super) async fn run(args: &DescribeArgs) -> anyhow::Result<()> {
@@ -87,7 +88,7 @@ async fn each<T>(
             }
         }
     }
-    problems.add_untried(names.len());
+    problems.add_untried(names.len(), "group");
     Seen { groups, unread, problems }
 }
 

@@ -4,11 +4,12 @@ use client::Leaver;
 use coordination::error_code::ErrorCode;
 use serde::Serialize;
 
-use super::{Problems, describe, no_such_group, unread_members};
+use super::{describe, no_such_group, unread_members};
 use crate::cli::ClientArgs;
 use crate::dial::{connect, failure};
 use crate::failure::{Failure, Kind};
 use crate::output::{name, note, show};
+use crate::problems::Problems;
 
 /// Those who are named by id or by instance, each once: nobody can leave twice.
 pub(super) fn named(members: Vec<String>, instances: Vec<String>) -> Vec<Leaver> {

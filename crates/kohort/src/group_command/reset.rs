@@ -7,11 +7,12 @@ use serde::Serialize;
 use super::members::who;
 use super::reset_plan::Planned;
 use super::wishes::Wishes;
-use super::{Problems, cell, describe, is_in_vain, named, offsets_file};
+use super::{cell, describe, is_in_vain, named, offsets_file};
 use crate::cli::group::ResetArgs;
 use crate::dial::{self, connect};
 use crate::failure::Kind;
 use crate::output::{Table, count, name, note, print, show};
+use crate::problems::Problems;
 
 /// The new offsets of one group.
 #[derive(Serialize)]
@@ -87,7 +88,7 @@ async fn plan_all(
             }
         }
     }
-    problems.add_untried(groups.len());
+    problems.add_untried(groups.len(), "group");
     plans
 }
 

@@ -7,13 +7,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use client::{Client, ClientError, CommittedOffset, EARLIEST, LATEST, Topic, TopicPartition};
 
-use super::Problems;
 use super::members::listed;
 use super::offsets_file::{self, Line};
 use super::reset_plan::{Known, Planned, Target, plan};
 use crate::cli::group::{ResetArgs, TopicScope};
 use crate::failure::{Failure, Kind};
 use crate::output::{name, note, plain};
+use crate::problems::Problems;
 
 /// What the flags ask for.
 #[derive(Debug)]
