@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use coordination::op::Op;
@@ -13,6 +14,7 @@ use iroh::Endpoint;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time;
 
 use crate::carrier::Carrier;
 use crate::dialler::{Dialler, LinkState};
@@ -63,6 +65,9 @@ pub(crate) const LANES: [LaneClass; 7] = [
     LaneClass::Fetch,
     LaneClass::Bulk,
 ];
+
+/// How long the end of a gateway waits for the broker to hear of it.
+const GOODBYE: Duration = Duration::from_millis(500);
 
 /// From this size on, a group's metadata or assignment does not go before heartbeats.
 const LIGHT_MAX: usize = 64 << 10;
@@ -128,7 +133,7 @@ impl RemoteRail {
         self.state.clone()
     }
 
-    /// Gives the link up. What is owed is lost.
+    /// Gives the link up. What is owed is lost. The broker is told, as far as that takes no longer than [`GOODBYE`].
     pub async fn close(&self) {
         let task = self.task.lock().take();
         if let Some(task) = task {
@@ -136,7 +141,8 @@ impl RemoteRail {
             let _ = task.await;
         }
         self.shared.down(LinkState::Closed);
-        self.endpoint.close().await;
+        // Who waits longer waits for an acknowledgement, for seconds where nobody has ever answered.
+        let _ = time::timeout(GOODBYE, self.endpoint.close()).await;
     }
 
     /// The answer to an op that could not be sent.

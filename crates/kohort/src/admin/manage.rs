@@ -161,7 +161,9 @@ async fn set_limits(State(admin): State<Arc<Admin>>, headers: HeaderMap, body: B
         let broker = admit(&admin, &headers)?;
         let NewOrg { name, limits } = read(&body)?;
         let org = broker.admin().set_limits(&name, limits.into_iter().collect()).await?;
-        tracing::info!(org = org.name, limits = ?org.limits, "limits were set");
+        let limit = |name: &&str| Some(format!("{name}={}", org.limits.get(name)??));
+        let limits: Vec<String> = OrgLimits::NAMES.iter().filter_map(limit).collect();
+        tracing::info!(org = org.name, limits = limits.join(","), "limits were set");
         Ok(Json(shown_org(broker, org)))
     })
     .await

@@ -60,7 +60,8 @@ pub(crate) enum OrgCommand {
         #[command(flatten)]
         ask: AskArgs,
     },
-    /// Delete an organisation that has neither topics nor users any more
+    /// Delete an organisation that has neither topics nor users any more; connections of its clients stay open and
+    /// find nothing
     Delete {
         /// Its name
         name: String,
