@@ -279,7 +279,11 @@ impl Stage {
                     input.iter().map(topic).collect()
                 });
                 let op = Metadata { topics, allow_auto_topic_creation: words.contains(&"auto") };
-                let ids = self.mint(self.catalog.topics_to_auto_create(self.org, &op).len());
+                let (missing, refusal) = self.catalog.topics_to_auto_create(self.org, &op);
+                let ids = self.mint(missing.len());
+                if let Some(refusal) = refusal {
+                    writeln!(out, "not made: {}", refusal.message.unwrap_or_default()).unwrap();
+                }
                 let records =
                     self.catalog.handle_auto_create(self.org, &op, Minted { now_ms: 2_000, topic_ids: &ids });
                 self.apply(&records, &mut out);

@@ -194,17 +194,7 @@ fn alert_problem(alert: AlertDescription) -> String {
 mod tests {
     use super::*;
 
-    /// Both for a day: by `openssl req -x509`, and by `openssl x509 -req` without a file of extensions.
-    const VERSION_3: &str = "\
------BEGIN CERTIFICATE-----
-MIIBLDCB36ADAgECAhQ1ZF63voeQNFsy9D8VRtKw6Ag7yTAFBgMrZXAwDDEKMAgG
-A1UEAwwBYTAeFw0yNjExMTYxMTQyMjJaFw0yNjExMTcxMTQyMjJaMAwxCjAIBgNV
-BAMMAWEwKjAFBgMrZXADIQBRUe2B5+Xm2UPXCftO6Befio79vnUTUsJfDCBgav9A
-46NTMFEwHQYDVR0OBBYEFL+uLucZExtFQqbCgRTuAXaAVeXUMB8GA1UdIwQYMBaA
-FL+uLucZExtFQqbCgRTuAXaAVeXUMA8GA1UdEwEB/wQFMAMBAf8wBQYDK2VwA0EA
-VDjqtbstSw2XVXIAZ3Vebcys4M7tcJkmUzO5FlBf4Q7NMVO4GoiIqW9BqZEEEKUA
-pn+2hI65Y3WsyrZkWZm4Dw==
------END CERTIFICATE-----";
+    /// By `openssl x509 -req` without a file of extensions.
     const VERSION_1: &str = "\
 -----BEGIN CERTIFICATE-----
 MIHSMIGFAhRZGHKHglaEgT+iQEWDLybAX5OkXDAFBgMrZXAwDDEKMAgGA1UEAwwB
@@ -214,20 +204,22 @@ ZXADQQB8JxFeuEzJP3A0tLwheD+hO7R86p1fu30QoNuQUwasFHqko/1FdMIBj/gW
 1qtMGgMFABK0txA9AfBrufFv8iAD
 -----END CERTIFICATE-----";
 
-    fn judged(pem: &str) -> Result<(), String> {
-        usable_by_clients(&[CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()])
+    fn judged(certificate: CertificateDer<'_>) -> Result<(), String> {
+        usable_by_clients(&[certificate])
     }
 
     #[test]
     fn a_certificate_of_the_first_version_is_no_certificate_for_a_listener() {
-        assert_eq!(judged(VERSION_3), Ok(()));
+        let third = rcgen::generate_simple_self_signed(["broker".to_owned()]).unwrap().cert.der().clone();
+        assert_eq!(judged(third), Ok(()));
+        let first = CertificateDer::from_pem_slice(VERSION_1.as_bytes()).unwrap();
         let problem = "the certificate is one of X.509 version 1; it must be of version 3";
-        assert_eq!(judged(VERSION_1), Err(problem.to_owned()));
+        assert_eq!(judged(first), Err(problem.to_owned()));
     }
 
     #[test]
     fn of_what_is_no_certificate_the_library_has_more_to_say() {
-        assert_eq!(usable_by_clients(&[CertificateDer::from(vec![1, 2, 3])]), Ok(()));
+        assert_eq!(judged(CertificateDer::from(vec![1, 2, 3])), Ok(()));
         assert_eq!(usable_by_clients(&[]), Ok(()));
     }
 }

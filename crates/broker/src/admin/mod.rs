@@ -19,6 +19,7 @@ mod security;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use coordination::catalog::{Catalog, is_internal};
 use coordination::ids::{OrgId, TopicId};
@@ -32,6 +33,7 @@ pub use orgs::Failure;
 pub(crate) use record_log::PARTITION as CATALOG_PARTITION;
 pub use record_log::RecordLogError;
 
+use crate::share::Told;
 use crate::topics::TopicSpec;
 use record_log::RecordLog;
 
@@ -67,6 +69,9 @@ pub struct Admin {
     producer_ids: Mutex<Range<i64>>,
     /// Where changes are carried out. Whoever asks for one may be on a thread that ends before it does.
     runtime: Handle,
+    began: Instant,
+    /// That topics are not made which were only asked for.
+    told_unmade: Told,
 }
 
 impl std::fmt::Debug for Admin {
@@ -115,6 +120,8 @@ impl Admin {
             records: tokio::sync::Mutex::new(records),
             producer_ids: Mutex::new(0..0),
             runtime: Handle::current(),
+            began: Instant::now(),
+            told_unmade: Told::default(),
         }))
     }
 

@@ -72,40 +72,48 @@ impl Catalog {
         Decision { records, reply: reply::CreateTopics { topics } }
     }
 
-    /// The topics of this request that are to be made because they were asked for and do not exist.
-    pub fn topics_to_auto_create<'a>(&self, org: OrgId, op: &'a op::Metadata) -> Vec<&'a str> {
+    /// The topics of this request that are to be made because they were asked for and do not exist, and what stands against
+    /// more of them, if it is a limit of the organisation.
+    pub fn topics_to_auto_create<'a>(
+        &self,
+        org: OrgId,
+        op: &'a op::Metadata,
+    ) -> (Vec<&'a str>, Option<Refusal>) {
         if !op.allow_auto_topic_creation || !self.settings.auto_create_topics() {
-            return Vec::new();
+            return (Vec::new(), None);
         }
         let mut names = Vec::new();
         for topic in op.topics.iter().flatten() {
             match topic {
                 op::TopicRef::Name(name) => names.push(name.as_str()),
                 // With ids in the request its names do not count.
-                op::TopicRef::Id(_) => return Vec::new(),
+                op::TopicRef::Id(_) => return (Vec::new(), None),
             }
         }
         let mut seen = BTreeSet::new();
         let affordable = PARTITIONS_PER_REQUEST_MAX / self.default_partitions();
         let partitions = u64::from(self.default_partitions().unsigned_abs());
         let mut room = self.room(org);
-        names
+        let mut refusal = None;
+        let made = names
             .into_iter()
             .filter(|name| self.topic_named(org, name).is_none())
             .filter(|name| check_topic_name(name).is_ok() && self.colliding(org, name).is_none())
             .filter(|name| !is_internal(name) && !topic_name::is_prohibited(name))
             .filter(|name| seen.insert(*name))
             // Whoever asks for a topic beyond the limit is told that there is none; who creates it is told why.
-            .take_while(|_| room.take(1, partitions).is_ok())
+            .take_while(|_| room.take(1, partitions).map_err(|refused| refusal = Some(refused)).is_ok())
             .take(usize::try_from(affordable).unwrap_or(0))
-            .collect()
+            .collect();
+        (made, refusal)
     }
 
     /// Makes what [`Self::topics_to_auto_create`] says, as the broker's settings have it.
     pub fn handle_auto_create(&self, org: OrgId, op: &op::Metadata, minted: Minted<'_>) -> Vec<Record> {
         let partitions = self.default_partitions().unsigned_abs();
-        let names = self.topics_to_auto_create(org, op).into_iter();
+        let (names, _) = self.topics_to_auto_create(org, op);
         names
+            .into_iter()
             .zip(minted.topic_ids)
             .map(|(name, id)| {
                 Record::Topic(Topic {
