@@ -210,11 +210,6 @@ impl Share {
         taken.map(|_| pause).map_err(|_| pause)
     }
 
-    /// Whether there is a limit of the organisation's own.
-    pub(crate) fn has_limit(&self, limit: Limit) -> bool {
-        self.limit(limit) != UNLIMITED
-    }
-
     /// Logs that a limit was met, now and then. What has no limit has met the broker's, which is another story.
     pub(crate) fn tell(&self, now: Duration, limit: Limit) {
         let max = self.limit(limit);

@@ -337,7 +337,9 @@ fn check_principal(principal: &str) -> anyhow::Result<()> {
 
 /// A rule about anything else never applies: hosts are compared by the address that a client comes from.
 fn check_host(host: &str) -> anyhow::Result<()> {
-    if host == "*" || host.parse::<IpAddr>().is_ok() {
+    // Java names the interface of a local address behind it.
+    let address = host.split_once('%').map_or(host, |(address, _)| address);
+    if host == "*" || address.parse::<IpAddr>().is_ok() {
         return Ok(());
     }
     Err(wrong(&format!("{host} is no host; expected an IP address, or * for all")))

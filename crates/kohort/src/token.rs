@@ -44,7 +44,7 @@ pub(crate) fn read_or_create(data_dir: &Path) -> io::Result<String> {
 pub(crate) fn read(path: &Path) -> io::Result<String> {
     let token = fs::read_to_string(path)?.trim().to_owned();
     // It travels in a header, which is a line.
-    if token.len() < SHORTEST || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+    if token.len() < SHORTEST || !token.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "holds no token"));
     }
     Ok(token)
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn what_is_no_token_is_not_sent_as_one() {
         let dir = tempfile::tempdir().unwrap();
-        for text in ["", "short", "long enough\nand on two lines", "long enough and of words"] {
+        for text in ["", "short", "long enough\nand on two lines", "long enough, schön"] {
             fs::write(path(dir.path()), text).unwrap();
             assert_eq!(read(&path(dir.path())).unwrap_err().to_string(), "holds no token", "{text}");
         }

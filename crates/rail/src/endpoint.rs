@@ -2,20 +2,16 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
 use std::time::Duration;
 
 use iroh::Endpoint;
 use iroh::endpoint::{
-    AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, PortmapperConfig, QuicTransportConfig, VarInt,
-    presets,
+    IdleTimeout, MtuDiscoveryConfig, PortmapperConfig, QuicTransportConfig, VarInt, presets,
 };
-use noq_proto::congestion::CubicConfig;
 use tokio::net::lookup_host;
 
 use crate::keys::{BrokerAddress, Key};
 use crate::limits::LANES;
-use crate::settling::Settling;
 
 /// Why there is no socket.
 #[derive(Debug, thiserror::Error)]
@@ -43,11 +39,6 @@ const KEEP_ALIVE: Duration = Duration::from_millis(750);
 
 /// After this long without a word the other end is gone.
 const IDLE: Duration = Duration::from_secs(3);
-
-/// How long an acknowledgement may wait for more to acknowledge. iroh drops what it would send while tokio lets the task
-/// do no more in this turn, which happens when more than about a hundred datagrams came at once; the other end then waits
-/// for acknowledgements before it sends on, and would for 25 ms.
-const ACK_DELAY: Duration = Duration::from_millis(1);
 
 /// How much of one lane may be on its way. It bounds what a reader that is slow, or a peer that is hostile, makes
 /// the other end hold. The QUIC library ends a connection that has more than about a thousand pieces of one stream
@@ -103,13 +94,12 @@ pub fn local_address(endpoint: &Endpoint) -> Option<SocketAddr> {
     endpoint.bound_sockets().first().copied()
 }
 
+/// What both ends want of QUIC. Neither asks the other how often to acknowledge: the library then panics, and aborts, over
+/// what any stranger may say in its first datagram, and over that question when it was lost and is asked again.
 fn transport() -> QuicTransportConfig {
     let mut mtu = MtuDiscoveryConfig::default();
     // Loopback and jumbo frames take far more than the internet does, and each packet costs the same.
     mtu.upper_bound(u16::MAX);
-    let mut acks = AckFrequencyConfig::default();
-    acks.ack_eliciting_threshold(VarInt::from_u32(10)).max_ack_delay(Some(ACK_DELAY));
-    let rates = Arc::new(CubicConfig::default());
     let lanes = u32::try_from(LANES).unwrap_or(u32::MAX);
     QuicTransportConfig::builder()
         .keep_alive_interval(KEEP_ALIVE)
@@ -123,7 +113,17 @@ fn transport() -> QuicTransportConfig {
         .receive_window(VarInt::from_u32(LINK_WINDOW))
         .send_window(u64::from(LINK_WINDOW))
         .mtu_discovery_config(Some(mtu))
-        .ack_frequency_config(Some(acks))
-        .congestion_controller_factory(Arc::new(Settling { rates, at_most: IDLE }))
         .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// See decision 0014.
+    #[test]
+    fn nobody_is_asked_how_often_to_acknowledge() {
+        let settings = format!("{:?}", transport());
+        assert!(settings.contains("ack_frequency_config: None"), "{settings}");
+    }
 }

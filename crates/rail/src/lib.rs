@@ -22,7 +22,6 @@ mod remote;
 mod roster;
 mod served_lane;
 mod served_link;
-mod settling;
 mod slots;
 
 use std::future::{self, Future};

@@ -16,7 +16,7 @@ mod record_log;
 mod requests;
 mod security;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -70,8 +70,8 @@ pub struct Admin {
     /// Where changes are carried out. Whoever asks for one may be on a thread that ends before it does.
     runtime: Handle,
     began: Instant,
-    /// That topics are not made which were only asked for.
-    told_unmade: Told,
+    /// That topics are not made which were only asked for, by organisation.
+    told_unmade: Mutex<BTreeMap<OrgId, Told>>,
 }
 
 impl std::fmt::Debug for Admin {
@@ -121,7 +121,7 @@ impl Admin {
             producer_ids: Mutex::new(0..0),
             runtime: Handle::current(),
             began: Instant::now(),
-            told_unmade: Told::default(),
+            told_unmade: Mutex::default(),
         }))
     }
 

@@ -16,13 +16,13 @@ use super::change::mint_topic_ids;
 impl Admin {
     /// Which topics there are. A topic that is made because it was asked for is shown at once.
     pub fn metadata(self: &Arc<Self>, org: OrgId, op: op::Metadata) -> Answer {
-        let (missing, reply) = self.look(|catalog| {
+        let (missing, refusal, reply) = self.look(|catalog| {
             let (missing, refusal) = catalog.topics_to_auto_create(org, &op);
-            if let Some(refusal) = refusal {
-                self.tell_unmade(&refusal);
-            }
-            (missing.len(), if missing.is_empty() { Some(catalog.metadata(org, &op)) } else { None })
+            (missing.len(), refusal, if missing.is_empty() { Some(catalog.metadata(org, &op)) } else { None })
         });
+        if let Some(refusal) = refusal {
+            self.tell_unmade(org, &refusal);
+        }
         if let Some(reply) = reply {
             return Reply::Metadata(reply).into();
         }
@@ -41,8 +41,8 @@ impl Admin {
     }
 
     /// Logs now and then why a topic is not made that was only asked for: the answer has no room for words.
-    fn tell_unmade(&self, refusal: &Refusal) {
-        if self.told_unmade.is_due(self.began.elapsed()) {
+    fn tell_unmade(&self, org: OrgId, refusal: &Refusal) {
+        if self.told_unmade.lock().entry(org).or_default().is_due(self.began.elapsed()) {
             let reason = refusal.message.as_deref().unwrap_or_default();
             tracing::warn!(reason, "a topic that a client asked for is not made");
         }

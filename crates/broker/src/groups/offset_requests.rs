@@ -73,7 +73,8 @@ impl Groups {
         let Some(shard) = self.shard(org, commit.group) else {
             return Some((Err(ErrorCode::NotCoordinator), None));
         };
-        let room = shard.share.within(self.shared.room());
+        let broker = self.shared.room();
+        let room = shard.share.within(broker);
         let committed = shard.step(Split::Never, |step| {
             // A topic is marked before the shard is told to forget it. So either the shard hears of it after this
             // commit, or the mark is there.
@@ -94,7 +95,7 @@ impl Groups {
                     Ok(refused) => {
                         self.shared.metrics.committed(commit.offsets.len().saturating_sub(refused.len()));
                     }
-                    Err(code) => self.tell_limit(&shard.share, *code, room),
+                    Err(code) => self.tell_limit(&shard.share, *code, broker),
                 }
                 Some((value, until))
             }

@@ -45,14 +45,15 @@ impl Groups {
             result: Err(ErrorCode::NotCoordinator),
         });
         let host = format!("/{}", carrier.host());
-        let room = shard.share.within(self.shared.room());
+        let broker = self.shared.room();
+        let room = shard.share.within(broker);
         let answer = self.park(&shard, refusal, |step, ticket| {
             let caller = Caller { client_id: carrier.client_id().map_or("", |id| id), host: &host };
             let minted = Minted { member: rand::random(), group: mint_group(step.now.wall_ms) };
             step.machine.handle_join(step.now, ticket, &op, caller, minted, room, step.effects);
         });
         if let Ok(Answer::Now(Reply::JoinGroup(reply::JoinGroup { result: Err(code), .. }))) = &answer {
-            self.tell_limit(&shard.share, *code, room);
+            self.tell_limit(&shard.share, *code, broker);
         }
         answer.unwrap_or_else(|code| refused(member_id, code))
     }
@@ -73,6 +74,9 @@ impl Groups {
         let answer = self.park(&shard, refused(ErrorCode::NotCoordinator), |step, ticket| {
             step.machine.handle_sync(step.now, ticket, op, room, step.effects);
         });
+        if let Ok(Answer::Now(Reply::SyncGroup(reply::SyncGroup { result: Err(code) }))) = &answer {
+            self.tell_limit(&shard.share, *code, room);
+        }
         answer.unwrap_or_else(|code| refused(code).into())
     }
 
@@ -236,15 +240,14 @@ impl Groups {
 
     /// Logs which limit is met, the organisation's or the broker's, if that is why a request was refused: the answers to
     /// joins and commits have no room for words.
-    pub(super) fn tell_limit(&self, share: &Share, code: ErrorCode, room: Room) {
+    pub(super) fn tell_limit(&self, share: &Share, code: ErrorCode, broker: Room) {
+        let room = share.within(broker);
         let now = Duration::from_millis(self.shared.clock.at().as_millis());
         match code {
-            ErrorCode::PolicyViolation if room.groups == 0 && share.has_limit(Limit::Groups) => {
-                share.tell(now, Limit::Groups);
-            }
-            ErrorCode::PolicyViolation if room.groups == 0 => {
+            ErrorCode::PolicyViolation if broker.groups == 0 => {
                 self.shared.tell_broker_limit(now, BrokerLimit::Groups);
             }
+            ErrorCode::PolicyViolation if room.groups == 0 => share.tell(now, Limit::Groups),
             ErrorCode::PolicyViolation => self.shared.tell_broker_limit(now, BrokerLimit::Bytes),
             ErrorCode::GroupMaxSizeReached if room.members == 0 => share.tell(now, Limit::Members),
             _ => {}

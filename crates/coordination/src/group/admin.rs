@@ -154,13 +154,14 @@ impl Shard {
 
 impl Group {
     fn underway(&self) -> Option<Underway> {
-        let (story, stage, absent): (_, _, Vec<&str>) = match &self.phase {
+        let (story, stage, absent, newcomers): (_, _, Vec<&str>, _) = match &self.phase {
             Phase::Preparing(phase) => {
                 let ids = self.members.iter().map(|(id, _)| &**id);
-                (&phase.story, Stage::Joining, ids.filter(|id| !phase.joined.contains_key(*id)).collect())
+                let absent = ids.filter(|id| !phase.joined.contains_key(*id)).collect();
+                (&phase.story, Stage::Joining, absent, self.pending.len())
             }
             Phase::Completing(phase) => {
-                (&phase.story, Stage::Assigning, self.leader.as_deref().into_iter().collect())
+                (&phase.story, Stage::Assigning, self.leader.as_deref().into_iter().collect(), 0)
             }
             Phase::Empty | Phase::Stable(_) | Phase::Dead => return None,
         };
@@ -173,7 +174,7 @@ impl Group {
             stage,
             waits_for: absent.iter().take(NAMED).filter_map(|id| self.culprit(id)).collect(),
             waits_for_more: absent.len().saturating_sub(NAMED),
-            newcomers: self.pending.len(),
+            newcomers,
         })
     }
 

@@ -58,7 +58,7 @@ pub struct Underway {
     /// How many more there are.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub waits_for_more: usize,
-    /// How many clients were given a member id and have not come back with it (KIP-394).
+    /// How many clients were given a member id and have not joined with it (KIP-394), while the others wait for them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub newcomers: usize,
 }
