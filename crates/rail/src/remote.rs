@@ -133,7 +133,7 @@ impl RemoteRail {
         self.state.clone()
     }
 
-    /// Gives the link up. What is owed is lost. The broker is told, as far as that takes no longer than [`GOODBYE`].
+    /// Gives the link up. What is owed is lost. The broker is told, as far as that takes no longer than half a second.
     pub async fn close(&self) {
         let task = self.task.lock().take();
         if let Some(task) = task {
