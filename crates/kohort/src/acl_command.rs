@@ -165,18 +165,21 @@ fn to_add(args: &AddArgs) -> anyhow::Result<Vec<Acl>> {
 /// would never be asked for.
 fn applicable(named: &[Operation], kind: ResourceType) -> anyhow::Result<Vec<Operation>> {
     let possible = possible(kind);
-    let lower = |name: &str| name.to_ascii_lowercase();
-    for operation in named {
-        if *operation != Operation::All && !possible.contains(operation) {
-            let (name, kind) = (lower(operation.name()), lower(kind.name()).replace('_', " "));
-            let possible: Vec<String> = possible.iter().map(|operation| lower(operation.name())).collect();
-            let possible = possible.join(", ");
-            return Err(wrong(&format!(
-                "--operation {name}: not done with a {kind}; expected all, {possible}"
-            )));
+    let is_possible = |operation: &Operation| *operation == Operation::All || possible.contains(operation);
+    match named.iter().find(|operation| !is_possible(operation)) {
+        None => Ok(named.to_vec()),
+        Some(other) => {
+            let (other, possible) = (as_typed(&[*other]), as_typed(possible));
+            let kind = kind.name().to_ascii_lowercase().replace('_', " ");
+            Err(wrong(&format!("--operation {other}: not done with a {kind}; expected all, {possible}")))
         }
     }
-    Ok(named.to_vec())
+}
+
+/// Operations as they may be typed.
+fn as_typed(operations: &[Operation]) -> String {
+    let names: Vec<String> = operations.iter().map(|known| known.name().to_ascii_lowercase()).collect();
+    names.join(", ")
 }
 
 fn possible(kind: ResourceType) -> &'static [Operation] {
@@ -307,9 +310,7 @@ fn operations(names: &[String]) -> anyhow::Result<Vec<Operation>> {
     let found = |name: &String| {
         let known = Operation::ALL.iter().find(|known| normal(known.name()) == normal(name.trim()));
         known.copied().ok_or_else(|| {
-            let all: Vec<String> =
-                Operation::ALL.iter().map(|known| known.name().to_ascii_lowercase()).collect();
-            wrong(&format!("--operation {name}: expected one of {}", all.join(", ")))
+            wrong(&format!("--operation {name}: expected one of {}", as_typed(Operation::ALL)))
         })
     };
     names.iter().map(found).collect()

@@ -9,7 +9,7 @@ use coordination::settings::{nearest_topic_property, topic_property};
 use serde::Serialize;
 
 use crate::cli::{ClientArgs, TopicCommand};
-use crate::dial::{self, connect, failure, kind};
+use crate::dial::{connect, failure};
 use crate::failure::{Failure, Kind};
 use crate::output::{Table, plain, show};
 use crate::problems::Problems;
@@ -128,8 +128,7 @@ async fn describe(names: &[String], args: &ClientArgs) -> anyhow::Result<()> {
     for topic in client.topics(Some(names)).await.map_err(failure)? {
         // Whoever may see the topic need not be allowed to see these.
         let failed = |what: &str, error: ClientError| {
-            let message = format!("the {what} of topic {}: {}", plain(&topic.name), dial::describe(&error));
-            Failure::new(kind(&error), message)
+            failure(error).context(format!("the {what} of topic {}", plain(&topic.name)))
         };
         let offsets = client.offsets(&topic).await.map_err(|error| failed("offsets", error))?;
         let settings = client.topic_settings(&topic.name).await.map_err(|error| failed("settings", error))?;
