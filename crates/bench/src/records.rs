@@ -1,7 +1,7 @@
 //! Records to produce, and requests that carry or fetch them.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use batch::{BatchBuilder, Codec, NewRecord};
@@ -20,14 +20,17 @@ pub(crate) const FETCH_BY_NAME: i16 = 12;
 /// How long a new partition may take until it can be written to.
 const OPEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// A batch of `records` records with values of `bytes` bytes, which a codec can make about half as large.
+/// A batch of `records` records with values of `bytes` bytes, which a codec can make about half as large. They are of now:
+/// older ones would go by retention in the middle of a run.
 pub(crate) fn batch(records: usize, bytes: usize, codec: Codec) -> Result<Bytes> {
     let mut builder = BatchBuilder::new(0).codec(codec);
     let mut noise = Noise(0x4b6f_686f_7274);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let timestamp = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
     for _ in 0..records {
         let value: Vec<u8> = (0..bytes).map(|_| noise.digit()).collect();
         builder
-            .push(&NewRecord { timestamp: 1, key: None, value: Some(&value), headers: &[] })
+            .push(&NewRecord { timestamp, key: None, value: Some(&value), headers: &[] })
             .context("make a batch")?;
     }
     builder.finish().context("make a batch")
@@ -134,7 +137,18 @@ pub(crate) fn append(dialogue: &mut Dialogue, topic: &str, partition: i32, batch
 
 #[cfg(test)]
 mod tests {
+    use batch::BatchHeader;
+
     use super::*;
+
+    #[test]
+    fn records_are_too_young_to_go_by_retention() {
+        let batch = batch(1, 1, Codec::None).expect("a batch");
+        let header = BatchHeader::parse(&batch).expect("a header");
+        let made = UNIX_EPOCH + Duration::from_millis(header.max_timestamp.unsigned_abs());
+        let age = SystemTime::now().duration_since(made).expect("a time that has been");
+        assert!(age < Duration::from_secs(3600), "{age:?}");
+    }
 
     #[test]
     fn codecs_find_something_to_save_but_not_all() {

@@ -21,7 +21,7 @@ use crate::cli::LogFormat;
 use crate::cli::gateway::{GatewayArgs, GatewayCommand, GatewayRunArgs, KeyArgs};
 use crate::failure::{Failure, Kind};
 use crate::health_listener::{self, Health};
-use crate::output::print;
+use crate::output::{milliseconds, print};
 use crate::serve::Server;
 use crate::signals::Signals;
 use crate::telemetry::Telemetry;
@@ -263,7 +263,7 @@ fn announce(
     let version = env!("CARGO_PKG_VERSION");
     let bootstrap = listeners::for_clients(settings, &gateway.local_addrs()).join(",");
     let id = key.id();
-    let took = started.elapsed().as_secs_f64() * 1000.0;
+    let took = milliseconds(started.elapsed());
     if format == LogFormat::Json {
         info!(
             version,

@@ -6,6 +6,7 @@
 mod acl_command;
 mod admin;
 mod admin_client;
+mod allocator;
 mod assigner_command;
 mod bench_command;
 mod broker_command;
@@ -51,6 +52,7 @@ use clap::Parser;
 use cli::{Cli, Command};
 
 fn main() -> ExitCode {
+    allocator::give_back_soon();
     match run(Cli::parse()) {
         Ok(code) => code,
         Err(error) => {

@@ -1,6 +1,7 @@
 //! Results on standard output: tables for people, JSON for programs.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -140,6 +141,11 @@ pub(crate) fn bytes(count: u64) -> String {
     }
     let tenths = u128::from(count) * 10 / u128::from(scale);
     format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
+}
+
+/// Milliseconds with three digits behind the point, as logs have them.
+pub(crate) fn milliseconds(took: Duration) -> f64 {
+    (took.as_secs_f64() * 1e6).round() / 1e3
 }
 
 #[cfg(test)]

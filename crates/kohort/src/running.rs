@@ -17,6 +17,7 @@ use tracing::{error, info, warn};
 
 use crate::admin::{FindGroupEvents, GroupEvents, GroupNamed, NoEvents, TakeSnapshot};
 use crate::data_dir;
+use crate::output::milliseconds;
 
 /// Opens the data directory and recovers what it holds; blocks.
 pub(crate) fn open(settings: &Settings) -> anyhow::Result<Opened> {
@@ -76,7 +77,7 @@ impl Opened {
             info!(
                 batches = recovery.replayed_appends,
                 bytes = recovery.replayed_bytes,
-                ms = recovery.took.as_secs_f64() * 1000.0,
+                ms = milliseconds(recovery.took),
                 "recovered from the log"
             );
         }

@@ -22,7 +22,7 @@ use crate::gateway_command;
 use crate::listeners;
 use crate::logging;
 use crate::metrics;
-use crate::output::{bytes, count, print};
+use crate::output::{bytes, count, milliseconds, print};
 use crate::rail_door::RailDoor;
 use crate::running::{self, Running};
 use crate::signals::Signals;
@@ -299,7 +299,7 @@ impl Announcement<'_> {
             admin = self.admin.map(|address| address.to_string()),
             topics = contents.topics,
             partitions = contents.partitions,
-            ready_ms = took.as_secs_f64() * 1000.0,
+            ready_ms = milliseconds(took),
             "ready"
         );
     }

@@ -35,9 +35,8 @@ pub(crate) struct Groups {
     /// Committed offsets in each of them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     offsets: usize,
-    /// Members that join one group, and as many more that join another; they stay without their connections. 0 leaves
-    /// them out
-    #[arg(long, value_name = "N", default_value_t = 2000)]
+    /// Members that join groups of 200 and stay without their connections. 0 leaves them out
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
     members: usize,
     /// Leave the groups on the server
     #[arg(long)]
@@ -47,6 +46,12 @@ pub(crate) struct Groups {
 /// Connections that create the groups, and commits in flight on each.
 const CONNECTIONS: usize = 16;
 const IN_FLIGHT: usize = 32;
+
+/// Members of one group: few enough that what they are told of each other is soon forgotten.
+const GROUP_SIZE: usize = 200;
+
+/// Members that come and go before memory is read.
+const GUESTS: usize = 2000;
 
 /// How long the server is left alone before its memory is read.
 const IDLE_FOR: Duration = Duration::from_secs(2);
@@ -75,14 +80,15 @@ impl Scenario for Groups {
     fn measure(&self, target: &Target) -> Result<Outcome> {
         let (address, process) = target.server()?;
         let process = process.context("name the server's process with --pid")?;
-        room_for_connections(self.members)?;
+        room_for_connections(self.members.min(GUESTS))?;
         let mut dialogue = Dialogue::with_one_broker(address)?;
         let (topic, run) = (unique("groups"), unique("groups"));
         dialogue.create_topic(&topic, self.offsets)?;
         let names: Vec<String> = (0..self.groups).map(|number| format!("{run}-{number}")).collect();
         dialogue.await_coordinators(&names)?;
         let mut outcome = Outcome::default();
-        let before = at_rest(process)?;
+        let at_rest = || self.at_rest(address, process);
+        let before = at_rest()?;
         outcome.bytes("memory before", "MB", before / 1e6);
 
         progress::step(&format!("{} groups commit", self.groups));
@@ -95,26 +101,18 @@ impl Scenario for Groups {
             let found = committed(&mut dialogue, sample, &topic, &[0])?;
             ensure!(found == [(0, OFFSET)], "group {sample} has {found:?} instead of the committed offset");
         }
-        let with_groups = at_rest(process)?;
+        let with_groups = at_rest()?;
         #[expect(clippy::cast_precision_loss, reason = "counts of groups and members are small")]
         let (groups, members) = (self.groups as f64, self.members as f64);
         outcome.bytes("memory of all groups", "MB", (with_groups - before) / 1e6);
         outcome.bytes("  per group", "bytes", (with_groups - before) / groups);
 
         if self.members > 0 {
-            // Those who come first also bring what connections and rebalances leave behind once; what the second lot
-            // adds is the price of members.
-            let first = self.join(address, &mut dialogue)?;
-            let with_first = at_rest(process)?;
-            let second = self.join(address, &mut dialogue)?;
-            let with_second = at_rest(process)?;
-            outcome.bytes("memory of the first members", "MB", (with_first - with_groups) / 1e6);
-            outcome.bytes("memory of as many more members", "MB", (with_second - with_first) / 1e6);
-            outcome.bytes("  per member", "bytes", (with_second - with_first) / members);
-            for members in [first, second] {
-                disperse(&mut dialogue, &members)?;
-                dialogue.delete_groups(&[members[0].group.clone()])?;
-            }
+            let joined = join(address, &mut dialogue, self.members)?;
+            let with_members = at_rest()?;
+            outcome.bytes("memory of all members", "MB", (with_members - with_groups) / 1e6);
+            outcome.bytes("  per member", "bytes", (with_members - with_groups) / members);
+            leave(&mut dialogue, &joined)?;
         }
         if !self.keep {
             progress::step("the groups are removed");
@@ -126,13 +124,39 @@ impl Scenario for Groups {
 }
 
 impl Groups {
-    /// Lets members join a group of their own and closes their connections.
-    fn join(&self, address: SocketAddr, dialogue: &mut Dialogue) -> Result<Vec<Identity>> {
-        progress::step(&format!("{} members join", self.members));
-        let habits = Habits { partitions: self.members, ..habits() };
-        let sizes = [(unique("groups-members"), self.members)];
-        gather(address, dialogue, &habits, &sizes, scenario::SETTLES_WITHIN)
+    /// The server's memory in bytes when it has had a moment to rest.
+    ///
+    /// Before each reading members come and go. What they leave behind, and what the server gives back only when it has
+    /// something to do, is then the same in all readings.
+    fn at_rest(&self, address: SocketAddr, process: ServerProcess) -> Result<f64> {
+        if self.members > 0 {
+            let mut dialogue = Dialogue::with_one_broker(address)?;
+            let guests = join(address, &mut dialogue, self.members.min(GUESTS))?;
+            leave(&mut dialogue, &guests)?;
+        }
+        thread::sleep(IDLE_FOR);
+        #[expect(clippy::cast_precision_loss, reason = "memory is shown in a few digits")]
+        process.resident().map(|bytes| bytes as f64)
     }
+}
+
+/// Lets members join new groups and closes their connections.
+fn join(address: SocketAddr, dialogue: &mut Dialogue, members: usize) -> Result<Vec<Identity>> {
+    progress::step(&format!("{members} members join"));
+    let habits = Habits { partitions: GROUP_SIZE, ..habits() };
+    let run = unique("groups-members");
+    let size = |from: usize| (format!("{run}-{from}"), GROUP_SIZE.min(members - from));
+    let sizes: Vec<_> = (0..members).step_by(GROUP_SIZE).map(size).collect();
+    gather(address, dialogue, &habits, &sizes, scenario::SETTLES_WITHIN)
+}
+
+/// Lets members leave their groups, and removes those.
+fn leave(dialogue: &mut Dialogue, members: &[Identity]) -> Result<()> {
+    disperse(dialogue, members)?;
+    let mut groups: Vec<_> = members.iter().map(|member| member.group.clone()).collect();
+    groups.sort();
+    groups.dedup();
+    dialogue.delete_groups(&groups)
 }
 
 /// What every group commits.
@@ -191,11 +215,4 @@ pub(crate) fn create(
         ensure!(heard.elapsed() < Duration::from_secs(30), "no answer to {owed} commits");
     }
     Ok(())
-}
-
-/// The server's memory in bytes when it has had a moment to rest.
-fn at_rest(process: ServerProcess) -> Result<f64> {
-    thread::sleep(IDLE_FOR);
-    #[expect(clippy::cast_precision_loss, reason = "memory is shown in a few digits")]
-    process.resident().map(|bytes| bytes as f64)
 }

@@ -80,7 +80,7 @@ pub(crate) fn load_all(groups: &Arc<Groups>, shards: Vec<Arc<GroupShard>>) {
         tracing::info!(
             groups = usage.groups,
             members = usage.members,
-            ms = took.as_secs_f64() * 1000.0,
+            ms = (took.as_secs_f64() * 1e6).round() / 1e3,
             "groups are loaded"
         );
     });
