@@ -6,10 +6,12 @@
 //! everything before writes the segments anew. When there are more keys than fit into memory, this is done in
 //! several passes.
 
+mod output;
+mod replacement;
+
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, IoSlice};
-use std::path::{Path, PathBuf};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,12 +19,12 @@ use batch::{BatchBuilder, BatchError, BatchHeader, RecordCursor};
 use bytes::Bytes;
 
 use crate::checkpoint::{read_numbers, write_numbers};
-use crate::disk::{Disk, DiskFile, Open};
 use crate::partition::{PartitionConfig, PartitionLog};
 use crate::read::ReadError;
-use crate::recovery::OpenError;
-use crate::segment::{Segment, SegmentReader, segment_path};
-use crate::segment_index::SegmentIndexer;
+use crate::segment::{Segment, SegmentReader};
+use output::Output;
+pub(crate) use replacement::finish_replacements;
+use replacement::{Replacement, replace_pending};
 
 /// When and how far to compact.
 #[derive(Debug, Clone, Copy)]
@@ -91,13 +93,6 @@ pub(crate) struct Progress {
     next_horizon: Option<i64>,
     /// A replacement that the disk has interrupted.
     pending: Option<Replacement>,
-}
-
-/// A new segment and those whose place it takes.
-#[derive(Debug)]
-struct Replacement {
-    group: Vec<Segment>,
-    segment: Segment,
 }
 
 /// Compacts a partition if that is due. `None` if it is not.
@@ -408,176 +403,6 @@ fn for_each_batch(
 
 /// How much of a segment is read at once.
 const READ_BYTES: usize = 1 << 20;
-
-/// How much of the new segment is written at once.
-const WRITE_BYTES: usize = 1 << 20;
-
-/// A segment that will take the place of others.
-struct Output<'a> {
-    disk: &'a dyn Disk,
-    dir: &'a Path,
-    file: Arc<dyn DiskFile>,
-    segment: Segment,
-    indexer: SegmentIndexer,
-    interval: u64,
-    buffer: Vec<u8>,
-    written: u64,
-}
-
-impl<'a> Output<'a> {
-    fn create(disk: &'a dyn Disk, dir: &'a Path, first: &Segment, interval: u64) -> io::Result<Self> {
-        let mut segment = Segment::new(first.base, first.first_append_ms);
-        segment.closed = true;
-        let file = disk.open(&compact_name(&segment_path(dir, first.base, "log")), Open::Replace)?;
-        let (indexer, buffer) = (SegmentIndexer::default(), Vec::new());
-        Ok(Self { disk, dir, file, segment, indexer, interval, buffer, written: 0 })
-    }
-
-    fn push(&mut self, header: &BatchHeader, batch: &[u8]) -> io::Result<()> {
-        self.indexer.push(&mut self.segment, header, self.interval);
-        self.buffer.extend_from_slice(batch);
-        if self.buffer.len() >= WRITE_BYTES {
-            self.flush()?;
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.write_at(self.written, &mut [IoSlice::new(&self.buffer)])?;
-        self.written += self.buffer.len() as u64;
-        self.buffer.clear();
-        Ok(())
-    }
-
-    /// Makes the files durable under names that do not count yet.
-    fn finish(mut self) -> io::Result<Segment> {
-        self.flush()?;
-        self.file.sync_data()?;
-        self.indexer.push_time(&self.segment);
-        let indexes = [("index", &self.indexer.index_entries), ("timeindex", &self.indexer.time_entries)];
-        for (extension, entries) in indexes {
-            let path = compact_name(&segment_path(self.dir, self.segment.base, extension));
-            let file = self.disk.open(&path, Open::Replace)?;
-            file.write_at(0, &mut [IoSlice::new(entries)])?;
-            file.sync_data()?;
-        }
-        self.disk.sync_dir(self.dir)?;
-        Ok(self.segment)
-    }
-
-    fn discard(self) {
-        let path = compact_name(&segment_path(self.dir, self.segment.base, "log"));
-        // If it stays, the next start removes it.
-        let _ = self.disk.remove_file(&path);
-    }
-}
-
-/// Puts a new segment in the place of others, so that a crash leaves either these or that. After a failure it is
-/// still pending.
-fn replace_pending(log: &PartitionLog, progress: &mut Progress) -> Result<(), CompactError> {
-    let Some(Replacement { group, segment }) = &progress.pending else { return Ok(()) };
-    // Whoever else removes segments takes this, too; the settler only adds behind them.
-    let _files = log.files.write();
-    let place = |wanted: &[Segment]| {
-        let state = log.state.lock();
-        let at = state.segments.iter().position(|segment| Some(segment) == wanted.first());
-        at.filter(|&at| state.segments.iter().skip(at).take(wanted.len()).eq(wanted.iter()))
-    };
-    let manifest = log.dir.join(MANIFEST);
-    if place(group).is_some() {
-        let bases: Vec<i64> = group.iter().map(|segment| segment.base).collect();
-        write_numbers(&*log.disk, &manifest, &bases)?;
-    } else if place(std::slice::from_ref(segment)).is_none() || log.is_removed() {
-        // Retention was faster; what it has left is compacted another time.
-        if let Err(error) = log.disk.remove_file(&manifest)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            return Err(error.into());
-        }
-    }
-    let mut moved = false;
-    let replaced = replace(&*log.disk, &log.dir, &mut moved);
-    // Once the batches have changed their place, readers must know, even if something behind that failed.
-    if moved && let Some(at) = place(group) {
-        let mut state = log.state.lock();
-        state.segments.drain(at..at + group.len());
-        state.segments.insert(at, segment.clone());
-        // What is in memory is as it was before.
-        while state.recent.front().is_some_and(|recent| recent.end_offset <= segment.end) {
-            state.recent.pop_front();
-        }
-        state.forget_hints();
-    }
-    replaced.map_err(|error| io::Error::other(error.to_string()))?;
-    progress.pending = None;
-    Ok(())
-}
-
-/// Names the segments that a finished `.compact` one takes the place of; its presence decides.
-const MANIFEST: &str = "replacing";
-
-fn compact_name(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".compact");
-    name.into()
-}
-
-/// Finishes a replacement that was decided on, or removes what is left of one that was not.
-pub(crate) fn finish_replacements(disk: &dyn Disk, dir: &Path) -> Result<(), OpenError> {
-    replace(disk, dir, &mut false)
-}
-
-/// As [`finish_replacements`]; says whether the new batches are in their place, however it ends.
-fn replace(disk: &dyn Disk, dir: &Path, moved: &mut bool) -> Result<(), OpenError> {
-    let manifest = dir.join(MANIFEST);
-    let bases = read_numbers(disk, &manifest).map_err(OpenError::disk(&manifest))?;
-    if let Some((first, others)) = bases.as_deref().and_then(<[i64]>::split_first) {
-        // The process may have ended before the decision was durable.
-        disk.sync_dir(dir).map_err(OpenError::disk(dir))?;
-        // The old indexes go first: without an index a search is slow, with a wrong one it fails.
-        let staged_log = compact_name(&segment_path(dir, *first, "log"));
-        match disk.open(&staged_log, Open::Read) {
-            Ok(_) => {
-                for extension in ["index", "timeindex"] {
-                    remove_if_there(disk, &segment_path(dir, *first, extension))?;
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(OpenError::disk(&staged_log)(error)),
-        }
-        for extension in ["log", "index", "timeindex"] {
-            let path = segment_path(dir, *first, extension);
-            match disk.rename(&compact_name(&path), &path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(OpenError::disk(&path)(error));
-                }
-                _ => *moved = true,
-            }
-        }
-        for base in others {
-            crate::segment_load::remove_segment(disk, dir, *base)?;
-        }
-        disk.sync_dir(dir).map_err(OpenError::disk(dir))?;
-        disk.remove_file(&manifest).map_err(OpenError::disk(&manifest))?;
-        disk.sync_dir(dir).map_err(OpenError::disk(dir))?;
-    }
-    let names = match disk.list(dir) {
-        Ok(names) => names,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(OpenError::disk(dir)(error)),
-    };
-    for name in names.iter().filter(|name| name.ends_with(".compact")) {
-        remove_if_there(disk, &dir.join(name))?;
-    }
-    Ok(())
-}
-
-fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<(), OpenError> {
-    match disk.remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(OpenError::disk(path)(error)),
-        _ => Ok(()),
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -76,6 +76,7 @@ mod segment_index;
 mod segment_load;
 mod settle;
 mod snapshot;
+mod tail;
 // From a directory to a store, and without one.
 mod recovery;
 mod verify;

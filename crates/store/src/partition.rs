@@ -20,7 +20,7 @@ use crate::log_file::LogFile;
 use crate::queue::{Pending, Queue};
 use crate::read::{ReadBatches, ReadError};
 use crate::segment::{Segment, SegmentReader, segment_path};
-use crate::settle::Tail;
+use crate::tail::Tail;
 use crate::unsettled::{LogEntry, UnsettledBatch, read_log};
 use crate::visible::{Hint, Place, Recent, State};
 

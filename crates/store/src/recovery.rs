@@ -22,7 +22,7 @@ use crate::partition::{PartitionLog, Settled};
 use crate::queue::Queue;
 use crate::sealed::{Sealed, SealedFiles, Spare};
 use crate::segment_load::{Loaded, load_segments};
-use crate::settle::Tail;
+use crate::tail::Tail;
 use crate::unsettled::LogEntry;
 use crate::{PartitionKey, TopicId};
 

@@ -1,3 +1,6 @@
+mod inode;
+mod luck;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -6,6 +9,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::{Disk, DiskFile, Open, parent};
+use inode::Inode;
+use luck::Luck;
 
 /// A disk in memory that knows what was synced and what was only written, fails on demand, and can crash.
 ///
@@ -79,24 +84,6 @@ enum Node {
 struct NameChange {
     dirs: Vec<PathBuf>,
     before: Vec<(PathBuf, Option<Node>)>,
-}
-
-#[derive(Debug, Clone, Default)]
-struct Inode {
-    content: Vec<u8>,
-    unsynced: Vec<Change>,
-}
-
-/// One change of a file's bytes that is not durable, with what it takes to undo it.
-#[derive(Debug, Clone)]
-struct Change {
-    offset: usize,
-    new: Vec<u8>,
-    old: Vec<u8>,
-    old_len: usize,
-    /// A sync has failed since: no later sync will make this durable, as on Linux, where pages are taken for
-    /// clean after the error was told once.
-    given_up: bool,
 }
 
 impl MemoryDisk {
@@ -437,7 +424,7 @@ impl DiskFile for MemoryFile {
         let mut inode = self.inode.lock();
         match counted {
             Ok(()) => inode.sync(),
-            Err(_) => inode.unsynced.iter_mut().for_each(|change| change.given_up = true),
+            Err(_) => inode.give_up(),
         }
         counted
     }
@@ -466,146 +453,6 @@ impl DiskFile for MemoryFile {
 
 fn index(offset: u64) -> io::Result<usize> {
     usize::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge.into())
-}
-
-impl Inode {
-    fn write(&mut self, offset: usize, bytes: &[u8]) {
-        let old_len = self.content.len();
-        let end = offset + bytes.len();
-        let old = self.content.get(offset..end.min(old_len)).unwrap_or(&[]).to_vec();
-        if end > old_len {
-            self.content.resize(end, 0);
-        }
-        self.content[offset..end].copy_from_slice(bytes);
-        self.unsynced.push(Change { offset, new: bytes.to_vec(), old, old_len, given_up: false });
-    }
-
-    fn set_len(&mut self, len: usize) {
-        let old_len = self.content.len();
-        let old = self.content.get(len..).unwrap_or(&[]).to_vec();
-        self.content.resize(len, 0);
-        self.unsynced.push(Change { offset: len, new: Vec::new(), old, old_len, given_up: false });
-    }
-
-    fn sync(&mut self) {
-        let changes = std::mem::take(&mut self.unsynced);
-        for (at, change) in changes.iter().enumerate() {
-            if !change.given_up {
-                continue;
-            }
-            if change.new.is_empty() && changes[at + 1..].iter().any(|later| !later.given_up) {
-                // The length is that of the whole file, and now it is durable.
-                continue;
-            }
-            let mut left = change.clone();
-            for later in changes[at + 1..].iter().filter(|later| !later.given_up) {
-                // What a later, successful sync covers is durable, whatever was given up before it.
-                if later.new.is_empty() {
-                    // What lay behind a durable end does not come back.
-                    let kept = later.offset.saturating_sub(left.offset);
-                    left.old.truncate(kept);
-                    left.new.truncate(kept);
-                    left.old_len = later.offset;
-                } else {
-                    left.old_len = left.old_len.max(later.offset + later.new.len());
-                }
-                // Where the file has a durable end beyond what it held, it holds zeros.
-                let reach = left.old_len.saturating_sub(left.offset).min(left.new.len());
-                if left.old.len() < reach {
-                    left.old.resize(reach, 0);
-                }
-                for (index, byte) in later.new.iter().enumerate() {
-                    let place = (later.offset + index).checked_sub(left.offset);
-                    let Some(place) = place else { continue };
-                    for bytes in [&mut left.old, &mut left.new] {
-                        if let Some(slot) = bytes.get_mut(place) {
-                            *slot = *byte;
-                        }
-                    }
-                }
-            }
-            if change.new.is_empty() || !left.new.is_empty() {
-                self.unsynced.push(left);
-            }
-        }
-    }
-
-    fn after_crash(&self, luck: &mut Luck) -> Self {
-        let mut content = self.content.clone();
-        for change in self.unsynced.iter().rev() {
-            content.resize(change.old_len, 0);
-            let end = (change.offset + change.old.len()).min(content.len());
-            if end > change.offset {
-                content[change.offset..end].copy_from_slice(&change.old[..end - change.offset]);
-            }
-        }
-        for change in &self.unsynced {
-            if change.new.is_empty() {
-                if luck.survives() {
-                    content.resize(change.offset, 0);
-                }
-                continue;
-            }
-            let mut at = change.offset;
-            let end = change.offset + change.new.len();
-            while at < end {
-                let sector_end = (at / SECTOR + 1) * SECTOR;
-                let to = sector_end.min(end);
-                if luck.survives() {
-                    if content.len() < to {
-                        content.resize(to, 0);
-                    }
-                    content[at..to].copy_from_slice(&change.new[at - change.offset..to - change.offset]);
-                }
-                at = to;
-            }
-        }
-        Self { content, unsynced: Vec::new() }
-    }
-}
-
-const SECTOR: usize = 512;
-
-/// Draws what survives a crash; the same seed draws the same.
-struct Luck {
-    crash: Crash,
-    state: u64,
-    /// Of 256 sectors so many survive, drawn once for each crash so that some lose little and some nearly all.
-    odds: u64,
-}
-
-impl Luck {
-    fn new(crash: Crash) -> Self {
-        let Crash::Tears(seed) = crash else { return Self { crash, state: 0, odds: 0 } };
-        let mut luck = Self { crash, state: seed ^ 0x9e37_79b9_7f4a_7c15, odds: 0 };
-        luck.odds = luck.next() % 257;
-        luck
-    }
-
-    fn next(&mut self) -> u64 {
-        // SplitMix64: enough for luck, and the same on every machine.
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn survives(&mut self) -> bool {
-        match self.crash {
-            Crash::LosesAll => false,
-            Crash::KeepsAll => true,
-            Crash::Tears(_) => self.next() % 256 < self.odds,
-        }
-    }
-
-    fn prefix(&mut self, len: usize) -> usize {
-        match self.crash {
-            Crash::LosesAll => 0,
-            Crash::KeepsAll => len,
-            Crash::Tears(_) => usize::try_from(self.next() % (len as u64 + 1)).unwrap_or(0),
-        }
-    }
 }
 
 #[cfg(test)]

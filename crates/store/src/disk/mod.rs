@@ -100,6 +100,14 @@ pub fn replace_file(disk: &dyn Disk, path: &Path, content: &[u8]) -> io::Result<
     disk.sync_dir(parent(path))
 }
 
+/// Removes a file, if there is one.
+pub(crate) fn remove_if_there(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    match disk.remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// The name under which the next content of `path` waits to be renamed.
 pub fn staged_name(path: &Path) -> std::path::PathBuf {
     let mut name = path.as_os_str().to_owned();
