@@ -474,7 +474,7 @@ pub(crate) fn assigned(bytes: &[u8]) -> Result<Vec<i32>> {
 }
 
 /// At most so many members join over connections at the same time, unless one group alone has more.
-const WAVE: usize = 2000;
+pub(crate) const WAVE: usize = 2000;
 
 /// Joins members into groups and closes their connections; they stay members until their session ends.
 pub(crate) fn gather(

@@ -12,10 +12,11 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 /// The option `purge_delay` of mimalloc, which its crate has no name for.
 const PURGE_DELAY: mi_option_t = 15;
 
-/// How long memory that nobody uses stays with the process. By default it is a second.
+/// Memory that nobody has used for so long goes back to the system as soon as a thread frees some more. By default it
+/// is a second.
 const KEPT_FOR_MS: c_long = 10;
 
-/// Lets free memory go back to the system soon, so that a broker after a load is small again.
+/// Lets free memory go back to the system soon, so that little of a load stays behind.
 ///
 /// Called before there is a second thread.
 pub(crate) fn give_back_soon() {

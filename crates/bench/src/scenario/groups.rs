@@ -14,7 +14,7 @@ use crate::cores::Watch;
 use crate::dialogue::{Dialogue, Versions};
 use crate::figure::Outcome;
 use crate::lines::Lines;
-use crate::members::{Habits, Identity, disperse, gather};
+use crate::members::{Habits, Identity, WAVE, disperse, gather};
 use crate::options::{Common, at_least_one};
 use crate::process::{ServerProcess, room_for_connections};
 use crate::progress;
@@ -47,11 +47,9 @@ pub(crate) struct Groups {
 const CONNECTIONS: usize = 16;
 const IN_FLIGHT: usize = 32;
 
-/// Members of one group: few enough that what they are told of each other is soon forgotten.
+/// Members of one group. The leader of a large one is told of all of them at once, and the memory for that would hide
+/// what a member takes.
 const GROUP_SIZE: usize = 200;
-
-/// Members that come and go before memory is read.
-const GUESTS: usize = 2000;
 
 /// How long the server is left alone before its memory is read.
 const IDLE_FOR: Duration = Duration::from_secs(2);
@@ -80,7 +78,7 @@ impl Scenario for Groups {
     fn measure(&self, target: &Target) -> Result<Outcome> {
         let (address, process) = target.server()?;
         let process = process.context("name the server's process with --pid")?;
-        room_for_connections(self.members.min(GUESTS))?;
+        room_for_connections(self.members.min(WAVE))?;
         let mut dialogue = Dialogue::with_one_broker(address)?;
         let (topic, run) = (unique("groups"), unique("groups"));
         dialogue.create_topic(&topic, self.offsets)?;
@@ -126,12 +124,12 @@ impl Scenario for Groups {
 impl Groups {
     /// The server's memory in bytes when it has had a moment to rest.
     ///
-    /// Before each reading members come and go. What they leave behind, and what the server gives back only when it has
+    /// Before each reading members come and go, if there are to be some. What they leave behind, and what the server gives back only when it has
     /// something to do, is then the same in all readings.
     fn at_rest(&self, address: SocketAddr, process: ServerProcess) -> Result<f64> {
         if self.members > 0 {
             let mut dialogue = Dialogue::with_one_broker(address)?;
-            let guests = join(address, &mut dialogue, self.members.min(GUESTS))?;
+            let guests = join(address, &mut dialogue, self.members.min(WAVE))?;
             leave(&mut dialogue, &guests)?;
         }
         thread::sleep(IDLE_FOR);
@@ -143,7 +141,7 @@ impl Groups {
 /// Lets members join new groups and closes their connections.
 fn join(address: SocketAddr, dialogue: &mut Dialogue, members: usize) -> Result<Vec<Identity>> {
     progress::step(&format!("{members} members join"));
-    let habits = Habits { partitions: GROUP_SIZE, ..habits() };
+    let habits = Habits { partitions: GROUP_SIZE.min(members), ..habits() };
     let run = unique("groups-members");
     let size = |from: usize| (format!("{run}-{from}"), GROUP_SIZE.min(members - from));
     let sizes: Vec<_> = (0..members).step_by(GROUP_SIZE).map(size).collect();

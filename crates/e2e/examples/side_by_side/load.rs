@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use batch::{BatchBuilder, NewRecord};
@@ -145,12 +145,13 @@ fn produce_frame(topic: &str, partition: i32, batch: &Bytes) -> Frame {
     wire::encode_request(&request, PRODUCE, 0, Some("bench"))
 }
 
-/// A batch of `records` records with values of `bytes` bytes.
+/// A batch of `records` records of now, with values of `bytes` bytes.
 pub(crate) fn batch(records: usize, bytes: usize) -> Result<Bytes> {
     let mut builder = BatchBuilder::new(0);
     let value = vec![b'x'; bytes];
+    let timestamp = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis())?;
     for _ in 0..records {
-        builder.push(&NewRecord { timestamp: 1, key: None, value: Some(&value), headers: &[] })?;
+        builder.push(&NewRecord { timestamp, key: None, value: Some(&value), headers: &[] })?;
     }
     Ok(builder.finish()?)
 }
