@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use coordination::access::{Judge, Screened, Topics, screen};
 use coordination::catalog::Catalog;
 use coordination::ids::{OrgId, TopicId};
 use coordination::op::Op;
+use coordination::reply::Reply;
 use coordination::settings::{Settings, SuperUser};
 use rail::{Answer, Carrier};
 
@@ -50,18 +52,20 @@ impl Authorizer {
         if mend.is_nothing() {
             return answer;
         }
-        match answer {
-            Answer::Now(reply) => inner.admin.look(|catalog| mend.apply(&asker.judge(catalog), reply)).into(),
-            Answer::Later(reply) => {
-                let inner = Arc::clone(inner);
-                Answer::Later(Box::pin(async move {
-                    let reply = reply.await;
-                    inner.admin.look(|catalog| mend.apply(&asker.judge(catalog), reply))
-                }))
+        let reply: Pin<Box<dyn Future<Output = Reply> + Send>> = match answer {
+            Answer::Now(reply) => {
+                return inner.admin.look(|catalog| mend.apply(&asker.judge(catalog), reply)).into();
             }
+            Answer::Gated(reply) => Box::pin(reply),
+            Answer::Later(reply) => reply,
             // The broker sends nothing on.
-            sent @ (Answer::Owed(_) | Answer::Sent(_)) => sent,
-        }
+            sent @ (Answer::Owed(_) | Answer::Sent(_)) => return sent,
+        };
+        let inner = Arc::clone(inner);
+        Answer::Later(Box::pin(async move {
+            let reply = reply.await;
+            inner.admin.look(|catalog| mend.apply(&asker.judge(catalog), reply))
+        }))
     }
 
     /// Nothing is written down anew for it: this is asked with every op.

@@ -3,6 +3,7 @@
 mod clock;
 mod guarding;
 mod held;
+mod owing;
 mod transfer;
 
 use std::collections::VecDeque;
@@ -14,13 +15,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use coordination::error_code::ErrorCode;
+use coordination::op::Op;
 use coordination::reply::Reply;
-use rail::{Answer, Carrier, Lost, Rail};
+use rail::{Answer, Carrier, Rail};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{self, Instant, Sleep};
 use tracing::debug;
-use wire::{ApiKey, Body, Head, Request};
+use wire::{ApiKey, Body, Head, KnownHeartbeat, Request};
 
 use crate::admission::Seat;
 use crate::arrival::Connected;
@@ -42,6 +43,7 @@ use crate::stream::Stream;
 pub(crate) use clock::after;
 use guarding::Passage;
 use held::Held;
+use owing::{Awaited, Owed};
 
 /// What all connections of a gateway share.
 pub(crate) struct Shared {
@@ -84,6 +86,10 @@ pub(crate) struct Connection {
     output: Output,
     owed: VecDeque<Owed>,
     owed_bytes: Held,
+    /// Ops of the last in `owed` that are handed over together once all that has come is read.
+    gathered: Vec<Op>,
+    /// The client's last heartbeat, which it mostly sends again.
+    known_heartbeat: Option<Box<KnownHeartbeat>>,
     intake: Intake,
     tally: Tally,
     traffic: Arc<Traffic>,
@@ -115,31 +121,6 @@ pub(crate) struct Caller {
     pub(crate) entrance: Arc<Entrance>,
     pub(crate) seat: Seat,
     pub(crate) shared: Arc<Shared>,
-}
-
-/// An answer that a client waits for.
-struct Owed {
-    head: Head,
-    answer: Answer,
-    started: Instant,
-    /// What its frame holds in memory.
-    bytes: usize,
-}
-
-/// Answers of one kind that came together.
-struct Answered {
-    slot: ApiSlot,
-    error: Option<ErrorCode>,
-    /// When their requests had been read.
-    started: Instant,
-    now: Instant,
-    count: u64,
-}
-
-impl Answered {
-    fn count(self, traffic: &Traffic) {
-        traffic.count(self.slot, self.error, self.now - self.started, self.count);
-    }
 }
 
 /// Whether more requests are taken.
@@ -196,6 +177,8 @@ impl Connection {
             output: Output::default(),
             owed: VecDeque::new(),
             owed_bytes: Held { bytes: 0, shared: Arc::clone(&shared) },
+            gathered: Vec::new(),
+            known_heartbeat: None,
             intake: Intake::Open,
             tally: Tally::default(),
             traffic,
@@ -273,50 +256,13 @@ impl Connection {
         }
     }
 
-    /// Moves replies that are there from `owed` to the output, in order.
-    fn poll_answers(&mut self) {
-        // Answers that come together were mostly asked for together, and are counted so.
-        let mut answered: Option<Answered> = None;
-        let mut released = 0;
-        while let Some(front) = self.owed.front_mut() {
-            // Only the front is asked: what is behind it could not leave anyway.
-            let Poll::Ready(reply) = front.answer.poll(&mut Context::from_waker(&self.answer_waker)) else {
-                break;
-            };
-            let Some(Owed { head, started, bytes, .. }) = self.owed.pop_front() else { break };
-            released += bytes;
-            let reply = match reply {
-                Ok(reply) => reply,
-                Err(lost) => {
-                    self.lose(lost);
-                    released = 0;
-                    break;
-                }
-            };
-            let (slot, error) = (ApiSlot::of(head.api), first_error(&reply));
-            let now = answered.as_ref().map_or_else(Instant::now, |answered| answered.now);
-            match &mut answered {
-                Some(same) if (same.slot, same.error, same.started) == (slot, error, started) => {
-                    same.count += 1;
-                }
-                other => {
-                    let next = Answered { slot, error, started, now, count: 1 };
-                    if let Some(before) = other.replace(next) {
-                        before.count(&self.traffic);
-                    }
-                }
-            }
-            self.send(&head, reply, error.is_some());
-        }
-        if let Some(last) = answered {
-            self.active_at = last.now;
-            last.count(&self.traffic);
-        }
-        self.owed_bytes.release(released);
-    }
-
     /// Starts the requests that are here and may start.
     fn start_requests(&mut self, cx: &mut Context<'_>) {
+        self.start_each(cx);
+        self.hand_over_gathered();
+    }
+
+    fn start_each(&mut self, cx: &mut Context<'_>) {
         while self.can_start() {
             let length = match self.input.front() {
                 Ok(Front::Frame(length)) => length,
@@ -333,6 +279,13 @@ impl Connection {
                     Passage::Taken => continue,
                     Passage::Shut => return,
                 }
+            }
+            if let Some(known) = &self.known_heartbeat
+                && let Some((head, op)) = known.read(self.input.front_frame(length))
+            {
+                self.input.skip(length);
+                self.start_op(head, op, length);
+                continue;
             }
             if self.input.front_api() == Some(PRODUCE)
                 && matches!(self.intake, Intake::Open)
@@ -389,12 +342,20 @@ impl Connection {
     }
 
     fn start(&mut self, request: Request, bytes: usize) {
+        if !request.client_id.is(self.carrier.client_id().map(|id| &**id))
+            && matches!(request.body, Body::Op(_))
+        {
+            self.carrier.calls_itself(request.client_id.text().map(Arc::from));
+            // Its bytes hold the other name.
+            self.known_heartbeat = None;
+        }
+        KnownHeartbeat::keep(&mut self.known_heartbeat, &request);
         let Request { head, client_id, body } = request;
-        let slot = ApiSlot::of(head.api);
+        drop(client_id);
         let op = match body {
             Body::Op(op) => op,
             Body::Local(local) => {
-                self.tally.add(slot);
+                self.tally.add(ApiSlot::of(head.api));
                 for chunk in wire::answer(&head, local).into_chunks() {
                     self.output.push(chunk);
                 }
@@ -402,10 +363,15 @@ impl Connection {
             }
             Body::Sasl(asked) => return self.answer_out_of_place(&head, &asked),
         };
-        if !client_id.is(self.carrier.client_id().map(|id| &**id)) {
-            self.carrier.calls_itself(client_id.text().map(Arc::from));
+        self.start_op(head, op, bytes);
+    }
+
+    fn start_op(&mut self, head: Head, op: Op, bytes: usize) {
+        if self.shared.rail.gathers(&op) && bytes <= limits::GATHERED {
+            return self.gather(head, op, bytes);
         }
-        drop(client_id);
+        self.hand_over_gathered();
+        let slot = ApiSlot::of(head.api);
         let mut answer = self.shared.rail.call(&self.carrier, op);
         if !matches!(answer, Answer::Now(_)) && self.owed.is_empty() {
             match answer.poll(&mut Context::from_waker(&self.answer_waker)) {
@@ -424,17 +390,11 @@ impl Connection {
                 self.send(&head, reply, error.is_some());
             }
             answer => {
+                let answer = Awaited::One(answer);
                 self.owed.push_back(Owed { head, answer, started: self.read_at, bytes });
                 self.owed_bytes.add(bytes);
             }
         }
-    }
-
-    /// Ends the connection: what became of its request is not known, and only an end without an answer says so.
-    fn lose(&mut self, lost: Lost) {
-        self.owed.clear();
-        self.owed_bytes.release(self.owed_bytes.bytes);
-        self.intake = Intake::Closed(lost.into());
     }
 
     fn send(&mut self, head: &Head, reply: Reply, is_error: bool) {

@@ -77,6 +77,16 @@ impl Input {
         self.buffer.get(PREFIX..)?.first_chunk().map(|key| i16::from_be_bytes(*key))
     }
 
+    /// The frame at the front, of which [`Self::front`] has told the length.
+    pub(crate) fn front_frame(&self, length: usize) -> &[u8] {
+        &self.buffer[PREFIX..PREFIX + length]
+    }
+
+    /// Passes the frame at the front over.
+    pub(crate) fn skip(&mut self, length: usize) {
+        self.buffer.advance(PREFIX + length);
+    }
+
     /// Takes the frame at the front, of which [`Self::front`] has told the length.
     pub(crate) fn take(&mut self, length: usize) -> Bytes {
         self.buffer.advance(PREFIX);

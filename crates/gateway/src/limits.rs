@@ -25,6 +25,13 @@ pub(crate) const READ_AHEAD: usize = 64 << 10;
 /// between them. Clients with idempotence have five on the way; those without have up to hundreds.
 pub(crate) const OVERLAPPING: usize = 1_000;
 
+/// Up to this size a heartbeat or a commit travels to another process together with others. A larger one gains nothing by
+/// company, and would make it wait.
+pub(crate) const GATHERED: usize = 4 << 10;
+
+/// For how many ops that travel together room is made at once.
+pub(crate) const GATHERED_RESERVE: usize = 64;
+
 /// How many bytes those requests may hold. Enough to keep a disk busy with writes of several MiB; what comes after
 /// waits in the socket.
 pub(crate) const OVERLAPPING_BYTES: usize = 16 << 20;

@@ -18,6 +18,8 @@ pub(crate) struct Output {
     chunks: VecDeque<Bytes>,
     tail: BytesMut,
     length: usize,
+    /// The last reply, if it is small, to be sent again.
+    last: Vec<u8>,
 }
 
 impl Output {
@@ -52,6 +54,22 @@ impl Output {
         for chunk in frame.into_chunks() {
             self.push(chunk);
         }
+    }
+
+    /// Notes the last `count` bytes, if they were not too many to be copied, as what [`Self::push_again`] sends. Says whether
+    /// it has.
+    pub(crate) fn note_last(&mut self, count: usize) -> bool {
+        let Some(start) = self.tail.len().checked_sub(count) else { return false };
+        self.last.clear();
+        self.last.extend_from_slice(&self.tail[start..]);
+        true
+    }
+
+    /// Adds once more what was noted last, as `change` makes it.
+    pub(crate) fn push_again(&mut self, change: impl FnOnce(&mut [u8])) {
+        change(&mut self.last);
+        self.tail.extend_from_slice(&self.last);
+        self.length += self.last.len();
     }
 
     /// Writes what one call takes, by a function that is given all pieces and says how many bytes it took.

@@ -124,7 +124,7 @@ pub(crate) fn fetch() -> Result<usize> {
         || (0..64).map(|_| fetch_op()).collect(),
         |op| match stage.call(op) {
             Answer::Now(reply) => drop(black_box(reply)),
-            Answer::Later(_) | Answer::Owed(_) | Answer::Sent(_) => {
+            Answer::Gated(_) | Answer::Later(_) | Answer::Owed(_) | Answer::Sent(_) => {
                 panic!("a fetch from memory is answered at once")
             }
         },

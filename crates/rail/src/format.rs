@@ -10,7 +10,7 @@
 //! part     0xFF         part id     bytes (the last; all of them together are a message)
 //! ```
 //!
-//! Numbers are varints as in postcard. Records travel behind the bar as they are: they are slices of what the client
+//! Numbers are varints as in postcard. Heartbeats and commits have shorter forms: `Again` and what `together.rs` tells. Records travel behind the bar as they are: they are slices of what the client
 //! sent, or of the broker's memory, and become slices of what was received. From version 3 on, records of a fetch that
 //! have crossed the lane before, and that the gateway keeps, are named among the lengths and do not travel again.
 
@@ -24,6 +24,7 @@ mod message;
 mod outbox;
 mod put;
 mod records;
+mod together;
 pub(crate) mod version;
 
 pub use codes::{OpCode, op_codes, since};
@@ -32,11 +33,12 @@ pub use inlet::Inlet;
 pub use kept_records::{KeptRecords, SentRecords};
 pub use message::{FromBroker, FromGateway, Head, LaneClass};
 pub use outbox::{Order, Outbox};
+pub use together::{Memory, Run, Said, is_gathered};
 pub use version::Version;
 
 pub use message::{
-    again, announce, cancel, decode_from_broker, decode_from_gateway, gone, greet, is_remembered, lane,
-    leave, reply, request, roster, welcome,
+    again, announce, cancel, decode_from_broker, decode_from_gateway, gone, greet, lane, leave, replies,
+    reply, request, roster, said, together, welcome,
 };
 
 /// Why bytes are no message.

@@ -1,13 +1,13 @@
 //! One stream of a link, as the gateway uses it.
 
 use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 use std::future;
-use std::sync::Arc;
+use std::slice;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use coordination::op::{Heartbeat, Op};
-use coordination::reply::Reply;
+use coordination::op::Op;
 use iroh::endpoint::{ReadError, RecvStream, SendStream, WriteError};
 use parking_lot::Mutex;
 
@@ -15,10 +15,11 @@ use crate::Lost;
 use crate::carrier::Carrier;
 use crate::fast_map::FastMap;
 use crate::format::{
-    self, Announced, FormatError, FromBroker, Head, Inlet, KeptRecords, LaneClass, Order, Outbox, Version,
+    self, Announced, FormatError, FromBroker, Head, Inlet, KeptRecords, LaneClass, Memory, Order, Outbox,
+    Version,
 };
 use crate::limits::{CARRIERS, QUEUED_HEAVY, QUEUED_LIGHT};
-use crate::slots::{Slots, Unasked};
+use crate::slots::{Replies, Slots, Unasked};
 
 /// One stream of a link: ops go out in the order in which they were handed over, and replies come back in any.
 #[derive(Debug)]
@@ -43,29 +44,55 @@ struct Outgoing {
     /// The writer, when it has nothing to do.
     sleeping: Option<Waker>,
     is_closed: bool,
+    /// Kept, so that a commit needs no memory of its own.
+    scratch: Vec<u8>,
 }
 
 #[derive(Debug)]
 struct Place {
     index: u32,
     revision: u32,
-    /// The client's last heartbeat, where the broker remembers it too.
-    heartbeat: Option<Arc<Heartbeat>>,
+    /// What the broker remembers, too.
+    memory: Memory,
 }
 
 #[derive(Debug)]
 struct HeldBack {
     id: u32,
     carrier: Carrier,
-    op: Op,
+    asked: Asked,
     has_place: bool,
 }
 
-/// Why an op was not sent.
+/// What is asked in one message.
 #[derive(Debug)]
+pub(crate) enum Asked {
+    One(Op),
+    /// Heartbeats and commits, in version 5 and later.
+    Together(Vec<Op>),
+}
+
+impl Asked {
+    pub(crate) fn ops(&self) -> &[Op] {
+        match self {
+            Self::One(op) => slice::from_ref(op),
+            Self::Together(ops) => ops,
+        }
+    }
+
+    pub(crate) fn into_ops(self) -> Vec<Op> {
+        match self {
+            Self::One(op) => vec![op],
+            Self::Together(ops) => ops,
+        }
+    }
+}
+
+/// Why an op was not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unsent {
     /// The link is gone or full: nothing has happened.
-    Refused(Box<Op>),
+    Refused,
     /// The op has no form that can be sent.
     Impossible,
 }
@@ -113,30 +140,34 @@ impl Lane {
                 held_back: VecDeque::new(),
                 sleeping: None,
                 is_closed: false,
+                scratch: Vec::new(),
             }),
             slots: Mutex::default(),
         }
     }
 
-    /// Hands `op` over. `has_place` says of a client whether it had a place over an earlier link.
+    /// Hands over what is `asked`, of which nothing is left then. `has_place` says of a client whether it had a place over
+    /// an earlier link.
     pub(crate) fn send(
         &self,
         carrier: &Carrier,
-        mut op: Op,
+        asked: &mut Asked,
         has_place: impl FnOnce() -> bool,
     ) -> Result<u32, Unsent> {
-        let Some(id) = self.slots.lock().take() else { return Err(Unsent::Refused(op.into())) };
+        let count = u32::try_from(asked.ops().len()).unwrap_or(u32::MAX);
+        let Some(id) = self.slots.lock().take(count) else { return Err(Unsent::Refused) };
         let mut outgoing = self.outgoing.lock();
         if outgoing.is_closed {
-            return Err(Unsent::Refused(op.into()));
+            return Err(Unsent::Refused);
         }
         if !outgoing.held_back.is_empty() || outgoing.outbox.queued() >= self.bound {
             // The writer is at work and comes back to them.
-            let held_back = HeldBack { id, carrier: carrier.clone(), op, has_place: has_place() };
+            let asked = std::mem::replace(asked, Asked::Together(Vec::new()));
+            let held_back = HeldBack { id, carrier: carrier.clone(), asked, has_place: has_place() };
             outgoing.held_back.push_back(held_back);
             return Ok(id);
         }
-        let pushed = outgoing.push(self.version, id, carrier, &mut op, has_place);
+        let pushed = outgoing.push(self.version, id, carrier, asked, has_place);
         let sleeping = outgoing.sleeping.take();
         drop(outgoing);
         if let Some(sleeping) = sleeping {
@@ -156,14 +187,15 @@ impl Lane {
     pub(crate) fn announce(&self, carrier: &Carrier) {
         let mut outgoing = self.outgoing.lock();
         // One client too many is told so when it asks for something.
-        let _ = outgoing.place_of(carrier, || true);
+        let Outgoing { outbox, announced, free_places, .. } = &mut *outgoing;
+        let _ = place_of(announced, free_places, outbox, carrier, || true);
         if let Some(sleeping) = outgoing.sleeping.take() {
             sleeping.wake();
         }
     }
 
     /// Asks for a reply.
-    pub(crate) fn poll(&self, id: u32, context: &Context<'_>) -> Poll<Result<Reply, Lost>> {
+    pub(crate) fn poll(&self, id: u32, context: &Context<'_>) -> Poll<Result<Replies, Lost>> {
         self.slots.lock().poll(id, context)
     }
 
@@ -219,10 +251,10 @@ impl Lane {
         let mut outgoing = self.outgoing.lock();
         outgoing.outbox.take(into);
         while outgoing.outbox.queued() < self.bound {
-            let Some(HeldBack { id, carrier, mut op, has_place }) = outgoing.held_back.pop_front() else {
+            let Some(HeldBack { id, carrier, mut asked, has_place }) = outgoing.held_back.pop_front() else {
                 break;
             };
-            if outgoing.push(self.version, id, &carrier, &mut op, || has_place).is_err()
+            if outgoing.push(self.version, id, &carrier, &mut asked, || has_place).is_err()
                 && let Some(waker) = self.slots.lock().lose(id)
             {
                 waker.wake();
@@ -252,7 +284,8 @@ impl Lane {
             }
             while let Some(message) = inlet.next_message()? {
                 settled.push(match format::decode_from_broker(self.version, &message, &mut kept)? {
-                    FromBroker::Reply(id, reply) => (id, Some(reply)),
+                    FromBroker::Reply(id, reply) => (id, Some(Replies::One(reply))),
+                    FromBroker::Together(id, runs) => (id, Some(Replies::Together(runs))),
                     FromBroker::Gone(id) => (id, None),
                     FromBroker::Welcome(_) | FromBroker::Roster(_) => return Err(LaneError::Misplaced),
                 });
@@ -266,12 +299,12 @@ impl Lane {
 
     fn settle(
         &self,
-        settled: &mut Vec<(u32, Option<Reply>)>,
+        settled: &mut Vec<(u32, Option<Replies>)>,
         wakers: &mut Vec<Waker>,
     ) -> Result<(), Unasked> {
         let mut slots = self.slots.lock();
-        for (id, reply) in settled.drain(..) {
-            wakers.extend(slots.settle(id, reply)?);
+        for (id, replies) in settled.drain(..) {
+            wakers.extend(slots.settle(id, replies)?);
         }
         drop(slots);
         for waker in wakers.drain(..) {
@@ -287,61 +320,30 @@ impl Outgoing {
         version: Version,
         id: u32,
         carrier: &Carrier,
-        op: &mut Op,
+        asked: &mut Asked,
         has_place: impl FnOnce() -> bool,
     ) -> Result<(), FormatError> {
-        let index = self.place_of(carrier, has_place)?;
+        let Self { outbox, announced, free_places, scratch, .. } = self;
+        let (index, memory) = place_of(announced, free_places, outbox, carrier, has_place)?;
+        let op = match asked {
+            Asked::One(op) => op,
+            Asked::Together(ops) => {
+                return outbox.push(|out, _| format::together(id, index, ops, memory, scratch, out));
+            }
+        };
         if let Op::Heartbeat(heartbeat) = op
             && version >= Version::Three
-            && format::is_remembered(heartbeat)
-            && self.is_said_again(carrier, heartbeat)
+            && memory.is_said_again(heartbeat)
             // A span is told with the op that it belongs to.
             && carrier.trace.is_none()
         {
-            return self.outbox.push(|out, _| {
+            return outbox.push(|out, _| {
                 format::again(id, index, out);
                 Ok(())
             });
         }
         let head = Head { id, carrier: index, trace: carrier.trace };
-        self.outbox.push(|out, records| format::request(head, op, out, records))
-    }
-
-    /// What the client is called by on this lane. It is announced if it was not, or is no longer what it was.
-    fn place_of(&mut self, carrier: &Carrier, has_place: impl FnOnce() -> bool) -> Result<u32, FormatError> {
-        let known = self.announced.len();
-        let (revision, heartbeat) = (carrier.revision(), None);
-        let index = match self.announced.get_mut(&carrier.number()) {
-            Some(place) if place.revision == revision => return Ok(place.index),
-            Some(place) => {
-                *place = Place { index: place.index, revision, heartbeat };
-                place.index
-            }
-            None => {
-                let index = match self.free_places.pop() {
-                    Some(index) => index,
-                    None => u32::try_from(known).unwrap_or(u32::MAX),
-                };
-                if known >= CARRIERS {
-                    return Err(FormatError::Bound("the number of clients", known as u64));
-                }
-                self.announced.insert(carrier.number(), Place { index, revision, heartbeat });
-                index
-            }
-        };
-        let announced = Announced::of(carrier, has_place());
-        self.outbox.push(|out, _| format::announce(index, &announced, out))?;
-        Ok(index)
-    }
-
-    /// Whether a heartbeat is the client's last one, which the broker remembers. It is from now on.
-    fn is_said_again(&mut self, carrier: &Carrier, heartbeat: &Arc<Heartbeat>) -> bool {
-        let Some(place) = self.announced.get_mut(&carrier.number()) else { return false };
-        if place.heartbeat.as_ref() == Some(heartbeat) {
-            return true;
-        }
-        place.heartbeat = Some(Arc::clone(heartbeat));
-        false
+        outbox.push(|out, records| format::request(head, op, out, records))
     }
 
     /// Queues a word that always fits, and wakes the writer.
@@ -358,6 +360,39 @@ impl Outgoing {
             sleeping.wake();
         }
     }
+}
+
+/// What the client is called by on this lane, and what is remembered of it. It is announced if it was not, or is no longer
+/// what it was.
+fn place_of<'a>(
+    announced: &'a mut FastMap<u64, Place>,
+    free_places: &mut Vec<u32>,
+    outbox: &mut Outbox,
+    carrier: &Carrier,
+    has_place: impl FnOnce() -> bool,
+) -> Result<(u32, &'a mut Memory), FormatError> {
+    let known = announced.len();
+    let revision = carrier.revision();
+    let place = match announced.entry(carrier.number()) {
+        Entry::Occupied(place) => {
+            let place = place.into_mut();
+            if place.revision == revision {
+                return Ok((place.index, &mut place.memory));
+            }
+            *place = Place { index: place.index, revision, memory: Memory::default() };
+            place
+        }
+        Entry::Vacant(_) if known >= CARRIERS => {
+            return Err(FormatError::Bound("the number of clients", known as u64));
+        }
+        Entry::Vacant(vacant) => {
+            let index = free_places.pop().unwrap_or_else(|| u32::try_from(known).unwrap_or(u32::MAX));
+            vacant.insert(Place { index, revision, memory: Memory::default() })
+        }
+    };
+    let announced = Announced::of(carrier, has_place());
+    outbox.push(|out, _| format::announce(place.index, &announced, out))?;
+    Ok((place.index, &mut place.memory))
 }
 
 /// How much may be queued for a lane of this class.

@@ -13,6 +13,7 @@ mod dialler;
 mod endpoint;
 mod fast_map;
 pub mod format;
+mod gated;
 mod keys;
 mod lane;
 mod limits;
@@ -36,12 +37,13 @@ pub use acceptor::{Acceptor, Gatekeeper, LiveGateway, Refused};
 pub use carrier::{ANONYMOUS, Carrier, TraceContext};
 pub use dialler::LinkState;
 pub use endpoint::{BindError, bind, bind_to_dial, local_address};
-pub use format::Hello;
+pub use format::{Hello, Run};
+pub use gated::{Dropped, Durable, Gated, Progress, Woken};
 pub use iroh::{Endpoint, EndpointId};
 pub use keys::{BrokerAddress, BrokerAddressError, Key, KeyError};
-pub use limits::{FRAME_MAX, MESSAGE_MAX, UNFINISHED_MAX};
+pub use limits::{FRAME_MAX, MESSAGE_MAX, TOGETHER as TOGETHER_MAX, UNFINISHED_MAX};
 pub use refuse::refuse;
-pub use remote::{Owed, RemoteRail};
+pub use remote::{Owed, OwedTogether, RemoteRail};
 pub use roster::{Node, Roster};
 
 /// The way to the broker.
@@ -53,9 +55,26 @@ pub trait Rail: Send + Sync + 'static {
     /// their order. Everything else takes effect at some moment before its answer: who needs an order between two of
     /// them waits for the first answer before the second call.
     ///
-    /// Dropping an [`Answer::Later`] gives up the reply that is still owed, as when a client goes away; what the
+    /// Dropping an answer gives up the reply that is still owed, as when a client goes away; what the
     /// op has done already stays done.
     fn call(&self, carrier: &Carrier, op: Op) -> Answer;
+
+    /// Whether `op` may be kept back for a moment, until all that its client has sent is read, and then be handed over by
+    /// [`Self::call_together`]. In one process nothing is gained by that.
+    fn gathers(&self, op: &Op) -> bool {
+        let _ = op;
+        false
+    }
+
+    /// Hands over what one client has sent together, at most [`TOGETHER_MAX`] ops, each of which [`Self::gathers`] says yes
+    /// to. They take effect in their order.
+    ///
+    /// # Errors
+    /// When they cannot go together now. Nothing has happened, and each is to be [called](Self::call) by itself.
+    fn call_together(&self, carrier: &Carrier, ops: Vec<Op>) -> Result<OwedTogether, Vec<Op>> {
+        let _ = carrier;
+        Err(ops)
+    }
 
     /// The client has gone. What it took with [`Op::Enter`] is given back.
     fn leave(&self, carrier: &Carrier);
@@ -71,6 +90,8 @@ pub trait Rail: Send + Sync + 'static {
 pub enum Answer {
     /// The reply is there.
     Now(Reply),
+    /// The reply is known and leaves when what it tells is durable.
+    Gated(Gated),
     /// The reply comes when the disk, time or another client has done its part.
     Later(Pin<Box<dyn Future<Output = Reply> + Send>>),
     /// The op is on its way to another process, whence the reply comes; or the link breaks before.
@@ -95,6 +116,7 @@ impl Answer {
     pub async fn reply(self) -> Result<Reply, Lost> {
         match self {
             Self::Now(reply) => Ok(reply),
+            Self::Gated(reply) => Ok(reply.await),
             Self::Later(reply) => Ok(reply.await),
             Self::Owed(reply) => reply.await,
             Self::Sent(reply) => reply.await,
@@ -109,6 +131,7 @@ impl Answer {
                 Self::Now(reply) => Poll::Ready(Ok(reply)),
                 _ => Poll::Ready(Err(Lost)),
             },
+            Self::Gated(reply) => Pin::new(reply).poll(context).map(Ok),
             Self::Later(reply) => reply.as_mut().poll(context).map(Ok),
             Self::Owed(reply) => Pin::new(reply).poll(context),
             Self::Sent(reply) => reply.as_mut().poll(context),

@@ -1,13 +1,16 @@
 //! Answers that are not there yet, on the broker's side of a lane.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker, ready};
 
-use coordination::reply::Reply;
 use parking_lot::Mutex;
 
 use crate::fast_map::FastMap;
+use crate::format::Run;
+use crate::gated::GatedRuns;
+use crate::slots::Replies;
 use crate::{Answer, Lost};
 
 /// Answers that the disk, time or another client has yet to complete. One costs a place and no task; only those that
@@ -21,11 +24,86 @@ pub(crate) struct Parked {
     ready: Arc<Ready>,
     /// Places that were woken and have not been asked yet.
     woken: Vec<u32>,
+    /// How many ops are not answered.
+    ops: usize,
 }
 
 struct Place {
-    owed: Option<(u32, Answer)>,
+    owed: Option<Owed>,
     waker: Arc<PlaceWaker>,
+}
+
+struct Owed {
+    id: u32,
+    /// To how many ops.
+    ops: usize,
+    awaited: Awaited,
+}
+
+/// What is not there yet.
+pub(crate) enum Awaited {
+    /// An answer.
+    One(Answer),
+    /// The answers to ops that came together.
+    Together(Answers),
+}
+
+/// Answers that are told together, when the last of them is there.
+#[derive(Default)]
+pub(crate) struct Answers {
+    told: Vec<Run>,
+    /// Those that are not there, in order.
+    later: VecDeque<Later>,
+}
+
+enum Later {
+    /// An answer, and how often it is told.
+    One(Answer, u32),
+    /// Those that wait for one shard.
+    Gated(GatedRuns),
+}
+
+impl Answers {
+    /// Adds an answer, which is told as often as `count` says.
+    pub(crate) fn add(&mut self, answer: Answer, count: u32) {
+        let later = match (answer, self.later.back_mut()) {
+            (Answer::Now(reply), None) => return Run::add(&mut self.told, reply, count),
+            (Answer::Gated(gated), Some(Later::Gated(runs))) if count == 1 => match runs.add(gated) {
+                Ok(()) => return,
+                Err(gated) => Later::Gated(GatedRuns::new(gated)),
+            },
+            (Answer::Gated(gated), _) if count == 1 => Later::Gated(GatedRuns::new(gated)),
+            (answer, _) => Later::One(answer, count),
+        };
+        self.later.push_back(later);
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Vec<Run>, Lost>> {
+        while let Some(later) = self.later.front_mut() {
+            match later {
+                Later::One(answer, count) => {
+                    let reply = ready!(answer.poll(context))?;
+                    Run::add(&mut self.told, reply, *count);
+                }
+                Later::Gated(runs) => {
+                    for Run { reply, count } in ready!(runs.poll(context)) {
+                        Run::add(&mut self.told, reply, count);
+                    }
+                }
+            }
+            self.later.pop_front();
+        }
+        Poll::Ready(Ok(std::mem::take(&mut self.told)))
+    }
+}
+
+impl Awaited {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Replies, Lost>> {
+        match self {
+            Self::One(answer) => answer.poll(context).map_ok(Replies::One),
+            Self::Together(answers) => answers.poll(context).map_ok(Replies::Together),
+        }
+    }
 }
 
 /// The places that were woken since the lane looked last.
@@ -68,9 +146,9 @@ impl Wake for PlaceWaker {
 }
 
 impl Parked {
-    /// How many answers are owed.
-    pub(crate) fn len(&self) -> usize {
-        self.by_id.len()
+    /// How many ops are not answered.
+    pub(crate) fn ops(&self) -> usize {
+        self.ops
     }
 
     /// Whether the answer to this request is owed.
@@ -78,8 +156,8 @@ impl Parked {
         self.by_id.contains_key(&id)
     }
 
-    /// Keeps an answer until it is there, unless it is there already.
-    pub(crate) fn park(&mut self, id: u32, mut answer: Answer) -> Poll<Result<Reply, Lost>> {
+    /// Keeps the answer to so many ops until it is there, unless it is there already.
+    pub(crate) fn park(&mut self, id: u32, ops: usize, mut awaited: Awaited) -> Poll<Result<Replies, Lost>> {
         let place = match self.free.pop() {
             Some(place) => place,
             None => {
@@ -92,12 +170,13 @@ impl Parked {
         };
         let kept = &mut self.places[place as usize];
         let waker = Waker::from(Arc::clone(&kept.waker));
-        let polled = answer.poll(&mut Context::from_waker(&waker));
+        let polled = awaited.poll(&mut Context::from_waker(&waker));
         if polled.is_ready() {
             self.free.push(place);
         } else {
-            kept.owed = Some((id, answer));
+            kept.owed = Some(Owed { id, ops, awaited });
             self.by_id.insert(id, place);
+            self.ops += ops;
         }
         polled
     }
@@ -105,13 +184,19 @@ impl Parked {
     /// Drops the answer to a request. Says whether there was one.
     pub(crate) fn cancel(&mut self, id: u32) -> bool {
         let Some(place) = self.by_id.remove(&id) else { return false };
-        self.places[place as usize].owed = None;
-        self.free.push(place);
+        self.vacate(place);
         true
     }
 
+    fn vacate(&mut self, place: u32) {
+        if let Some(Owed { ops, .. }) = self.places[place as usize].owed.take() {
+            self.ops -= ops;
+        }
+        self.free.push(place);
+    }
+
     /// The next answer that is there.
-    pub(crate) fn next(&mut self) -> Option<(u32, Result<Reply, Lost>)> {
+    pub(crate) fn next(&mut self) -> Option<(u32, Result<Replies, Lost>)> {
         loop {
             if self.woken.is_empty() {
                 std::mem::swap(&mut self.woken, &mut self.ready.state.lock().places);
@@ -122,14 +207,13 @@ impl Parked {
             let kept = &mut self.places[place as usize];
             kept.waker.is_woken.store(false, Ordering::Release);
             // Nothing is here any more, or something that was parked after the wake-up.
-            let Some((id, answer)) = &mut kept.owed else { continue };
+            let Some(Owed { id, awaited, .. }) = &mut kept.owed else { continue };
             let waker = Waker::from(Arc::clone(&kept.waker));
-            if let Poll::Ready(reply) = answer.poll(&mut Context::from_waker(&waker)) {
+            if let Poll::Ready(replies) = awaited.poll(&mut Context::from_waker(&waker)) {
                 let id = *id;
-                kept.owed = None;
                 self.by_id.remove(&id);
-                self.free.push(place);
-                return Some((id, reply));
+                self.vacate(place);
+                return Some((id, replies));
             }
         }
     }

@@ -18,11 +18,12 @@ use tokio::time;
 
 use crate::carrier::Carrier;
 use crate::dialler::{Dialler, LinkState};
-use crate::format::{Hello, LaneClass, Version};
+use crate::format::{Hello, LaneClass, Run, Version, is_gathered};
 use crate::keys::BrokerAddress;
-use crate::lane::{Lane, Unsent};
+use crate::lane::{Asked, Lane, Unsent};
 use crate::refuse::unknown_to_broker;
 use crate::roster::Roster;
+use crate::slots::Replies;
 use crate::{Answer, Lost, Rail, refuse};
 
 /// The way to a broker in another process.
@@ -183,11 +184,12 @@ impl Rail for RemoteRail {
         // good when its connection ends instead.
         let if_lost = if matches!(op, Op::FindCoordinator(_)) { refuse(&op).ok() } else { None };
         let has_place = || self.shared.places.lock().contains_key(&carrier.number());
-        match link.lanes[lane].send(carrier, op, has_place) {
+        let mut asked = Asked::One(op);
+        match link.lanes[lane].send(carrier, &mut asked, has_place) {
             Ok(id) if is_enter => {
                 let shared = Arc::clone(&self.shared);
                 let carrier = carrier.clone();
-                let owed = Owed { link, lane, id, is_owed: true };
+                let owed = Owed(Claim { link, lane, id, is_owed: true });
                 Answer::Sent(Box::pin(async move {
                     let reply = owed.await?;
                     if matches!(reply, Reply::Enter(None)) {
@@ -197,14 +199,33 @@ impl Rail for RemoteRail {
                 }))
             }
             Ok(id) => {
-                let owed = Owed { link, lane, id, is_owed: true };
+                let owed = Owed(Claim { link, lane, id, is_owed: true });
                 match if_lost {
                     Some(reply) => Answer::Sent(Box::pin(async move { Ok(owed.await.unwrap_or(reply)) })),
                     None => Answer::Owed(owed),
                 }
             }
-            Err(Unsent::Refused(op)) => self.refused(carrier, &op),
-            Err(Unsent::Impossible) => Answer::Sent(Box::pin(async { Err(Lost) })),
+            Err(unsent) => match asked.ops().first().filter(|_| unsent == Unsent::Refused) {
+                Some(op) => self.refused(carrier, op),
+                None => Answer::Sent(Box::pin(async { Err(Lost) })),
+            },
+        }
+    }
+
+    fn gathers(&self, op: &Op) -> bool {
+        is_gathered(op)
+    }
+
+    fn call_together(&self, carrier: &Carrier, ops: Vec<Op>) -> Result<OwedTogether, Vec<Op>> {
+        let link = self.shared.link.read().clone();
+        let Some(link) = link.filter(|link| link.version >= Version::Five) else { return Err(ops) };
+        let Some(first) = ops.first() else { return Err(ops) };
+        let lane = lane_of(carrier, first);
+        let has_place = || self.shared.places.lock().contains_key(&carrier.number());
+        let mut asked = Asked::Together(ops);
+        match link.lanes[lane].send(carrier, &mut asked, has_place) {
+            Ok(id) => Ok(OwedTogether(Claim { link, lane, id, is_owed: true })),
+            Err(Unsent::Refused | Unsent::Impossible) => Err(asked.into_ops()),
         }
     }
 
@@ -283,17 +304,22 @@ impl Link {
 
 /// A reply that comes over a link. Dropped before, it tells the broker that nobody waits any more.
 #[derive(Debug)]
-pub struct Owed {
+pub struct Owed(Claim);
+
+/// The same for ops that were handed over together.
+#[derive(Debug)]
+pub struct OwedTogether(Claim);
+
+#[derive(Debug)]
+struct Claim {
     link: Arc<Link>,
     lane: usize,
     id: u32,
     is_owed: bool,
 }
 
-impl Future for Owed {
-    type Output = Result<Reply, Lost>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+impl Claim {
+    fn poll(&mut self, context: &Context<'_>) -> Poll<Result<Replies, Lost>> {
         if !self.is_owed {
             return Poll::Ready(Err(Lost));
         }
@@ -303,11 +329,34 @@ impl Future for Owed {
     }
 }
 
-impl Drop for Owed {
+impl Drop for Claim {
     fn drop(&mut self) {
         if self.is_owed {
             self.link.lanes[self.lane].give_up(self.id);
         }
+    }
+}
+
+impl Future for Owed {
+    type Output = Result<Reply, Lost>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(context).map(|replies| match replies? {
+            Replies::One(reply) => Ok(reply),
+            Replies::Together(_) => Err(Lost),
+        })
+    }
+}
+
+impl Future for OwedTogether {
+    type Output = Result<Vec<Run>, Lost>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(context).map(|replies| match replies? {
+            Replies::Together(runs) => Ok(runs),
+            // One op was sent.
+            Replies::One(reply) => Ok(vec![Run { reply, count: 1 }]),
+        })
     }
 }
 

@@ -6,16 +6,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use coordination::op::{Heartbeat, Op};
-use coordination::reply::Reply;
+use coordination::op::Op;
 use iroh::endpoint::{RecvStream, SendStream};
 
 use crate::carrier::Carrier;
-use crate::format::{self, FromGateway, Head, Inlet, LaneClass, Order, Outbox, SentRecords, Version};
+use crate::format::{
+    self, FromGateway, Head, Inlet, LaneClass, Memory, Order, Outbox, Said, SentRecords, Version,
+};
 use crate::lane::{LaneError, PIECES, bound};
 use crate::limits::{CARRIER_BYTES, IN_FLIGHT};
-use crate::parked::Parked;
+use crate::parked::{Answers, Awaited, Parked};
 use crate::served_link::ServedLink;
+use crate::slots::Replies;
 use crate::{Answer, Lost};
 
 /// One stream: ops are called in the order in which they arrive, and replies leave as they are there.
@@ -46,8 +48,8 @@ struct Announced {
     /// Its number in the gateway's process.
     number: u64,
     bytes: usize,
-    /// Its last heartbeat, which it may say again in a few bytes.
-    heartbeat: Option<Arc<Heartbeat>>,
+    /// What it may say again in a few bytes.
+    memory: Memory,
 }
 
 /// How often a lane goes round before others get their turn.
@@ -144,19 +146,20 @@ impl ServedLane {
             FromGateway::Request(head, op) => {
                 if let Op::Heartbeat(heartbeat) = &op
                     && self.link.version >= Version::Three
-                    && format::is_remembered(heartbeat)
-                    && let Some(Some(announced)) = self.carriers.get_mut(head.carrier as usize)
                 {
-                    announced.heartbeat = Some(Arc::clone(heartbeat));
+                    client(&mut self.carriers, head.carrier)?.memory.hear(heartbeat);
                 }
                 self.call(head, op)
             }
             FromGateway::Again(id, place) => {
-                let announced = self.carriers.get(place as usize).and_then(Option::as_ref);
-                let heartbeat = announced.and_then(|announced| announced.heartbeat.clone());
-                let heartbeat = heartbeat.ok_or(LaneError::Misplaced)?;
+                let heartbeat = client(&mut self.carriers, place)?
+                    .memory
+                    .heartbeat
+                    .clone()
+                    .ok_or(LaneError::Misplaced)?;
                 self.call(Head { id, carrier: place, trace: None }, Op::Heartbeat(heartbeat))
             }
+            FromGateway::Together(id, place, said) => self.call_together(id, place, said),
             FromGateway::Announce(place, announced) => self.announce(place, announced, message.len()),
             FromGateway::Leave(place) => {
                 let gone = self.carriers.get_mut(place as usize).and_then(Option::take);
@@ -202,29 +205,67 @@ impl ServedLane {
     }
 
     fn call(&mut self, head: Head, op: Op) -> Result<(), LaneError> {
-        let announced = self.carriers.get_mut(head.carrier as usize).and_then(Option::as_mut);
-        let Announced { carrier, number, .. } = announced.ok_or(LaneError::Misplaced)?;
-        if self.parked.len() >= IN_FLIGHT || self.parked.contains(head.id) {
-            return Err(LaneError::Misplaced);
-        }
+        self.admit(head.id, 1)?;
+        let Announced { carrier, number, .. } = client(&mut self.carriers, head.carrier)?;
         if matches!(op, Op::Enter) {
             self.link.entered(*number);
         }
         carrier.trace = head.trace;
         match self.link.rail.call(carrier, op) {
-            Answer::Now(reply) => self.answer(head.id, Ok(reply)),
-            later => match self.parked.park(head.id, later) {
-                Poll::Ready(reply) => self.answer(head.id, reply),
-                Poll::Pending => Ok(()),
-            },
+            Answer::Now(reply) => self.answer(head.id, Ok(Replies::One(reply))),
+            later => self.park(head.id, 1, Awaited::One(later)),
         }
     }
 
-    fn answer(&mut self, id: u32, reply: Result<Reply, Lost>) -> Result<(), LaneError> {
+    /// Heartbeats and commits that a client has sent together. A heartbeat that it says several times in one breath is
+    /// heard once, and answered as often.
+    fn call_together(&mut self, id: u32, place: u32, said: Vec<Said>) -> Result<(), LaneError> {
+        let ops = said.iter().map(Said::count).sum::<u32>() as usize;
+        self.admit(id, ops)?;
+        let Announced { carrier, memory, .. } = client(&mut self.carriers, place)?;
+        carrier.trace = None;
+        let mut answers = Answers::default();
+        for said in said {
+            let (op, count) = match said {
+                Said::Heartbeat(heartbeat) => {
+                    memory.hear(&heartbeat);
+                    (Op::Heartbeat(heartbeat), 1)
+                }
+                Said::HeartbeatAgain(count) => {
+                    (Op::Heartbeat(memory.heartbeat.clone().ok_or(LaneError::Misplaced)?), count)
+                }
+                Said::Commit(body) => (Op::OffsetCommit(memory.commit(&body)?), 1),
+                Said::CommitLike { front, back, middle } => {
+                    (Op::OffsetCommit(memory.commit_like(front, back, &middle)?), 1)
+                }
+            };
+            answers.add(self.link.rail.call(carrier, op), count);
+        }
+        self.park(id, ops, Awaited::Together(answers))
+    }
+
+    /// Whether a gateway may ask so much more, by this name.
+    fn admit(&self, id: u32, ops: usize) -> Result<(), LaneError> {
+        let has_room = self.parked.ops() + ops <= IN_FLIGHT;
+        if has_room && !self.parked.contains(id) { Ok(()) } else { Err(LaneError::Misplaced) }
+    }
+
+    /// Answers when all is there.
+    fn park(&mut self, id: u32, ops: usize, awaited: Awaited) -> Result<(), LaneError> {
+        match self.parked.park(id, ops, awaited) {
+            Poll::Ready(replies) => self.answer(id, replies),
+            Poll::Pending => Ok(()),
+        }
+    }
+
+    fn answer(&mut self, id: u32, replies: Result<Replies, Lost>) -> Result<(), LaneError> {
         // A broker that has lost its own way to the answer says so by ending the link.
-        let mut reply = reply.map_err(|Lost| LaneError::Ended)?;
+        let mut replies = replies.map_err(|Lost| LaneError::Ended)?;
         let (version, sent) = (self.link.version, &mut self.sent);
-        Ok(self.outbox.push(|out, records| format::reply(version, id, &mut reply, sent, out, records))?)
+        Ok(self.outbox.push(|out, records| match &mut replies {
+            Replies::One(reply) => format::reply(version, id, reply, sent, out, records),
+            Replies::Together(runs) => format::replies(id, runs, out),
+        })?)
     }
 
     fn announce(&mut self, place: u32, announced: format::Announced, bytes: usize) -> Result<(), LaneError> {
@@ -249,9 +290,14 @@ impl ServedLane {
             None => false,
         };
         let carrier = self.link.announced(announced, is_known);
-        self.carriers[place] = Some(Announced { carrier, number, bytes, heartbeat: None });
+        self.carriers[place] = Some(Announced { carrier, number, bytes, memory: Memory::default() });
         Ok(())
     }
+}
+
+/// The client with this place.
+fn client(carriers: &mut [Option<Announced>], place: u32) -> Result<&mut Announced, LaneError> {
+    carriers.get_mut(place as usize).and_then(Option::as_mut).ok_or(LaneError::Misplaced)
 }
 
 /// Reads what there is.

@@ -37,6 +37,7 @@ pub mod message;
 #[cfg(test)]
 mod oracle;
 mod reader;
+mod repeated;
 mod reply;
 mod request;
 pub mod table;
@@ -52,6 +53,7 @@ pub use field::{LONGEST_TEXT, Records, Uuid};
 pub use login::{Sasl, encode_sasl_authenticate, encode_sasl_handshake};
 pub use message::{Message, RequestMessage};
 pub use reader::Reader;
+pub use repeated::{KnownHeartbeat, address_reply};
 pub use reply::{answer, encode_reply, encode_reply_onto};
 pub use request::{Body, ClientId, Head, Local, Request, decode_request};
 pub use table::{AnyRequest, AnyResponse, ApiKey};

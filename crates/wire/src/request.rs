@@ -69,6 +69,11 @@ impl ClientId {
         self.bytes().map(String::from_utf8_lossy)
     }
 
+    /// All of the frame that it stands in.
+    pub(crate) fn frame(&self) -> &[u8] {
+        &self.frame
+    }
+
     #[inline]
     fn bytes(&self) -> Option<&[u8]> {
         self.span.clone().map(|span| &self.frame[span])

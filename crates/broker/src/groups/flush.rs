@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use coordination::catalog::LEADER_EPOCH;
+use rail::Progress;
 use store::{Append, AppendError};
 
 use super::gathering::Gathered;
 use super::shard::GroupShard;
-use super::waiting::Progress;
 
 /// Records on their way to the disk. At most one of a shard is at any time.
 #[derive(Debug)]

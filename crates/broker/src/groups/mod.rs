@@ -2,7 +2,7 @@
 //!
 //! [`Groups`] knows the shards of every organisation: one for each partition of its `__consumer_offsets`. A request
 //! finds its shard by the group's id and is handled in [`requests`] or [`offset_requests`]; a [`shard`] runs the machine
-//! behind a short lock and writes what it emits; replies wait in [`waiting`] until that is durable. [`load`] reads
+//! behind a short lock and writes what it emits; replies are [`rail::Gated`] until that is durable. [`load`] reads
 //! shards back, at the start and after a failure; [`timer`] calls them when something is due.
 
 mod clock;
@@ -19,7 +19,6 @@ mod spans;
 mod step;
 mod telling;
 mod timer;
-mod waiting;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,6 +36,7 @@ use coordination::group::{Event, GroupSettings, Identity, Room, Shard, Ticket, U
 use coordination::ids::{OrgId, TopicId};
 use coordination::reply::GroupState;
 use coordination::settings::Settings;
+use rail::Dropped;
 use store::LocalStore;
 
 use crate::share::Told;
@@ -49,7 +49,6 @@ use own_log::OwnLog;
 use shard::GroupShard;
 use step::{NotReady, Stepped};
 use timer::Timer;
-use waiting::Dropped;
 
 pub(crate) use own_log::PARTITION as OWN_PARTITION;
 

@@ -7,7 +7,7 @@ use coordination::group::{Commit, CommitOffset, KAFKA_TEXT_MAX, WantedOffsets};
 use coordination::ids::{OrgId, TopicId};
 use coordination::op::{self, TopicRef};
 use coordination::reply::{self, FetchedOffset, Reply};
-use rail::Answer;
+use rail::{Answer, Durable};
 
 use super::Groups;
 use super::gathering::Split;
@@ -15,7 +15,6 @@ use super::refusals::{fetch_refused, named, refuse_fetched};
 use super::requests::{all_gated, bad_id, gated, mint_group};
 use super::step::Stepped;
 use super::telling::Telling;
-use super::waiting::Durable;
 use crate::topics::Topic;
 
 impl Groups {

@@ -15,7 +15,7 @@ use coordination::group::{Caller, KAFKA_TEXT_MAX, Minted, Room, Ticket};
 use coordination::ids::{GroupId, OrgId};
 use coordination::op;
 use coordination::reply::{self, Reply};
-use rail::{Answer, Carrier};
+use rail::{Answer, Carrier, Durable, Gated};
 
 use super::BrokerLimit;
 use super::Groups;
@@ -24,7 +24,6 @@ use super::refusals::{describe_refused, not_coordinator};
 use super::shard::GroupShard;
 use super::step::{NotReady, Step, Stepped};
 use super::telling::Telling;
-use super::waiting::{Durable, Gated};
 use crate::share::{Limit, Share};
 
 impl Groups {
@@ -304,7 +303,7 @@ pub(super) fn mint_group(wall_ms: i64) -> GroupId {
 pub(super) fn gated(reply: Reply, until: Option<Durable>) -> Answer {
     match until {
         None => Answer::Now(reply),
-        Some(until) => Answer::Later(Box::pin(Gated::new(until, reply, not_coordinator))),
+        Some(until) => Answer::Gated(Gated::new(until, reply, not_coordinator)),
     }
 }
 

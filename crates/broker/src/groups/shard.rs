@@ -17,13 +17,13 @@ use coordination::group::{Effects, Now, Shard, Ticket, Timestamp, Usage};
 use coordination::ids::{OrgId, TopicId};
 use coordination::reply::Reply;
 use coordination::{op, reply};
+use rail::{Durable, Progress};
 use store::PartitionLog;
 
 use super::Shared;
 use super::flush::Flush;
 use super::gathering::{Gathering, Split};
 use super::step::{DeletedTopic, NotReady, Parked, Step, Stepped};
-use super::waiting::{Durable, Progress};
 use crate::share::Share;
 
 /// All groups of one partition of an organisation's `__consumer_offsets`.

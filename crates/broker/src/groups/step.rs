@@ -10,7 +10,7 @@ use coordination::group::{Effects, Now, Shard, Ticket};
 use coordination::ids::TopicId;
 use coordination::reply::Reply;
 
-use super::waiting::Durable;
+use rail::Durable;
 
 /// Why a shard could not be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

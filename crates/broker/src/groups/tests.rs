@@ -226,16 +226,14 @@ fn join_op(group: &str, member: &str) -> op::JoinGroup {
 
 /// Whether the answer has to wait; asked twice, as a connection that is woken for something else does.
 async fn waits(answer: &mut Answer) -> bool {
-    match answer {
-        Answer::Now(_) | Answer::Owed(_) | Answer::Sent(_) => false,
-        Answer::Later(later) => {
-            poll_fn(|context| {
-                let first = later.as_mut().poll(context).is_pending();
-                Poll::Ready(first && later.as_mut().poll(context).is_pending())
-            })
-            .await
-        }
+    if !matches!(answer, Answer::Gated(_) | Answer::Later(_)) {
+        return false;
     }
+    poll_fn(|context| {
+        let first = answer.poll(context).is_pending();
+        Poll::Ready(first && answer.poll(context).is_pending())
+    })
+    .await
 }
 
 async fn commit_error(answer: Answer) -> Option<ErrorCode> {

@@ -168,6 +168,7 @@ async fn organisations_users_and_gateways_are_there_after_a_crash() {
     assert_eq!(seen, [(nodes[0].node_id, false), (nodes[1].node_id, true)]);
 
     let alice = world.seen_by(acme.id, "User:alice");
+    alice.groups_are_loaded().await;
     assert_eq!(alice.offset("billing").await, Ok(5));
     assert_eq!(alice.create_refusal("more").await, Some(ErrorCode::PolicyViolation));
     assert!(matches!(alice.call(Op::Enter), rail::Answer::Now(Reply::Enter(Some(_)))));

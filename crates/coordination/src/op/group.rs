@@ -52,7 +52,7 @@ pub struct SyncGroup {
 }
 
 /// A member that is still there.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {
     /// The group's id.
     pub group: String,

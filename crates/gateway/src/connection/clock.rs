@@ -60,6 +60,7 @@ impl Connection {
                     self.input.rest();
                     self.output.rest();
                     self.stream.rest();
+                    self.known_heartbeat = None;
                     self.owed = VecDeque::new();
                     self.is_resting = true;
                     // Thousands of clients may be connected for hours without a word; they cost nothing until then.

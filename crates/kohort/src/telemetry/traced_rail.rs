@@ -51,6 +51,10 @@ impl Rail for TracedRail {
         // The span ends when it is dropped: now, with the reply, or when nobody waits for that any more.
         match self.rail.call(&carrier, op) {
             Answer::Now(reply) => Answer::Now(reply),
+            Answer::Gated(reply) => {
+                let reply = Box::pin(reply);
+                Answer::Later(Box::pin(Spanned { reply, span: Some(span) }))
+            }
             Answer::Later(reply) => Answer::Later(Box::pin(Spanned { reply, span: Some(span) })),
             Answer::Owed(reply) => {
                 let reply = Box::pin(reply);

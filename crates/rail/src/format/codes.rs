@@ -57,14 +57,14 @@ macro_rules! table {
             }
         }
 
-        fn put_reply(reply: &Reply, out: &mut Vec<u8>) -> Result<(), FormatError> {
+        pub(super) fn put_reply(reply: &Reply, out: &mut Vec<u8>) -> Result<(), FormatError> {
             match reply {
                 $(Reply::$name(body) => put(stringify!($name), body, out),)*
                 Reply::Enter(body) => put("Enter", body, out),
             }
         }
 
-        fn take_reply(code: u8, bytes: &mut &[u8]) -> Result<Reply, FormatError> {
+        pub(super) fn take_reply(code: u8, bytes: &mut &[u8]) -> Result<Reply, FormatError> {
             match code {
                 $($code => take(stringify!($name), bytes).map(Reply::$name),)*
                 ENTER => take("Enter", bytes).map(Reply::Enter),

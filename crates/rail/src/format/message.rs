@@ -1,7 +1,7 @@
 //! One message: an op, a reply, or a word between the two ends.
 
 use bytes::Bytes;
-use coordination::op::{self, Op};
+use coordination::op::Op;
 use coordination::reply::Reply;
 
 use super::codes::{
@@ -10,9 +10,10 @@ use super::codes::{
 use super::control::{Announced, Hello, Welcome};
 use super::kept_records::{KeptRecords, SentRecords};
 use super::put::{put, put_number, take, take_bounded, take_number};
+use super::together::{self, Memory, Run, Said};
 use super::{FormatError, Version};
 use crate::carrier::TraceContext;
-use crate::limits::{CARRIERS, IN_FLIGHT, KEPT_IN_PLACE, REMEMBERED_HEARTBEAT};
+use crate::limits::{CARRIERS, IN_FLIGHT, KEPT_IN_PLACE};
 use crate::roster::Roster;
 
 /// What stands before an op.
@@ -37,6 +38,8 @@ pub enum FromGateway {
     Leave(u32),
     /// A heartbeat with this id, the same as this client's last one on the lane.
     Again(u32, u32),
+    /// Heartbeats and commits with this id, of this client.
+    Together(u32, u32, Vec<Said>),
     /// Nobody waits for this reply any more.
     Cancel(u32),
     /// The first word on the first stream.
@@ -52,6 +55,8 @@ pub enum FromGateway {
 pub enum FromBroker {
     /// The reply to a request.
     Reply(u32, Reply),
+    /// The replies to what was asked together, in its order.
+    Together(u32, Vec<Run>),
     /// The request was cancelled, and its id is free.
     Gone(u32),
     /// The first word on the first stream.
@@ -95,6 +100,7 @@ const GONE: u8 = 0xF5;
 const WELCOME: u8 = 0xF6;
 const ROSTER: u8 = 0xF7;
 const AGAIN: u8 = 0xF8;
+const TOGETHER: u8 = 0xF9;
 
 /// The last code that an op may get.
 const LAST_OP: u8 = 0xEF;
@@ -150,11 +156,46 @@ pub fn again(id: u32, carrier: u32, out: &mut Vec<u8>) {
     put_number(u64::from(carrier), out);
 }
 
-/// Whether a heartbeat is remembered at both ends of a lane, to be told again in a few bytes. What is longer than any
-/// client's is not: the broker would keep it for every client that a gateway speaks of.
-pub fn is_remembered(heartbeat: &op::Heartbeat) -> bool {
-    let op::Heartbeat { group, member_id, instance_id, .. } = heartbeat;
-    group.len() + member_id.len() + instance_id.as_ref().map_or(0, String::len) <= REMEMBERED_HEARTBEAT
+/// Appends heartbeats and commits that a client has sent together, from version 5 on. `memory` is what is remembered of
+/// the client, and `scratch` any buffer.
+///
+/// # Errors
+/// When one of them has no form that can be sent. The lane has to end then, since `memory` may be ahead of the broker's.
+pub fn together(
+    id: u32,
+    carrier: u32,
+    ops: &[Op],
+    memory: &mut Memory,
+    scratch: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) -> Result<(), FormatError> {
+    begin_together(id, out);
+    put_number(u64::from(carrier), out);
+    together::put_ops(ops, memory, scratch, out)
+}
+
+/// Appends what [`decode_from_gateway`] has read of ops that were sent together.
+///
+/// # Errors
+/// When one of them has no form that can be sent.
+pub fn said(id: u32, carrier: u32, said: &[Said], out: &mut Vec<u8>) -> Result<(), FormatError> {
+    begin_together(id, out);
+    put_number(u64::from(carrier), out);
+    together::put_said(said, out)
+}
+
+/// Appends the replies to ops that were sent together.
+///
+/// # Errors
+/// When one of them has no form that can be sent.
+pub fn replies(id: u32, runs: &[Run], out: &mut Vec<u8>) -> Result<(), FormatError> {
+    begin_together(id, out);
+    together::put_replies(runs, out)
+}
+
+fn begin_together(id: u32, out: &mut Vec<u8>) {
+    out.push(TOGETHER);
+    put_number(u64::from(id), out);
 }
 
 /// Appends that a client has gone.
@@ -246,6 +287,11 @@ pub fn decode_from_gateway(version: Version, message: &Bytes) -> Result<FromGate
             let carrier = take_carrier("Again", &mut rest)?;
             finish("Again", rest, FromGateway::Again(id, carrier))
         }
+        TOGETHER if version >= Version::Five => {
+            let id = take_id("Together", &mut rest)?;
+            let carrier = take_carrier("Together", &mut rest)?;
+            Ok(FromGateway::Together(id, carrier, together::take_ops(message, rest)?))
+        }
         CANCEL => {
             let id = take_id("Cancel", &mut rest)?;
             finish("Cancel", rest, FromGateway::Cancel(id))
@@ -285,6 +331,10 @@ pub fn decode_from_broker(
             let id = take_id(name_of(code), &mut rest)?;
             let reply = decode_reply(version, code, message, message.len() - rest.len(), kept)?;
             Ok(FromBroker::Reply(id, reply))
+        }
+        TOGETHER if version >= Version::Five => {
+            let id = take_id("Together", &mut rest)?;
+            Ok(FromBroker::Together(id, together::take_replies(rest)?))
         }
         GONE => {
             let id = take_id("Gone", &mut rest)?;

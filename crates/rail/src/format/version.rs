@@ -12,6 +12,8 @@ pub enum Version {
     Three = 3,
     /// Quotas can be asked for.
     Four = 4,
+    /// Heartbeats and commits of one client that came together travel together, and a commit as its difference to the last.
+    Five = 5,
 }
 
 /// What the names of all versions begin with.
@@ -19,7 +21,7 @@ const PREFIX: &str = "kohort-rail/";
 
 impl Version {
     /// The versions that this software speaks, the newest first.
-    pub const ALL: &[Self] = &[Self::Four, Self::Three, Self::Two];
+    pub const ALL: &[Self] = &[Self::Five, Self::Four, Self::Three, Self::Two];
 
     /// The version's number.
     pub const fn number(self) -> u8 {

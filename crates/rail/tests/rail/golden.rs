@@ -10,8 +10,8 @@ use bytes::Bytes;
 use coordination::op::Op;
 use coordination::reply::Reply;
 use rail::format::{
-    self, Announced, FromBroker, FromGateway, Head, Hello, KeptRecords, LaneClass, SentRecords, Version,
-    Welcome, op_codes, since,
+    self, Announced, FromBroker, FromGateway, Head, Hello, KeptRecords, LaneClass, Run, Said, SentRecords,
+    Version, Welcome, op_codes, since,
 };
 use rail::{Roster, TraceContext};
 
@@ -81,7 +81,7 @@ fn every_op_has_a_code_of_its_own_and_groups_have_theirs() {
 /// A line for each message: version, who says it, its bytes, and what they mean.
 fn render() -> String {
     let mut text = String::new();
-    for version in [Version::Two, Version::Three, Version::Four] {
+    for version in [Version::Two, Version::Three, Version::Four, Version::Five] {
         for seed in 0..SAMPLES {
             for op in ops_of(version, seed) {
                 let head = head(seed);
@@ -100,7 +100,7 @@ fn render() -> String {
                 );
             }
         }
-        for said in brokers_words() {
+        for said in brokers_words(version) {
             broker(&mut text, version, &said);
         }
     }
@@ -179,17 +179,33 @@ pub(crate) fn gateways_words(version: Version) -> Vec<FromGateway> {
         FromGateway::Lane(LaneClass::Fetch),
         FromGateway::Lane(LaneClass::Bulk),
     ];
-    words.into_iter().chain(since_three).collect()
+    let together = vec![
+        Said::HeartbeatAgain(300),
+        Said::Heartbeat(random(4)),
+        Said::Commit(Bytes::from_static(b"a commit")),
+        Said::CommitLike { front: 3, back: 300, middle: Bytes::from_static(b"but") },
+        Said::HeartbeatAgain(1),
+    ];
+    let since_five = [FromGateway::Together(200, 300, together)];
+    let since_five = since_five.into_iter().filter(|_| version >= Version::Five);
+    words.into_iter().chain(since_three).chain(since_five).collect()
 }
 
 /// What the broker says beside replies.
-pub(crate) fn brokers_words() -> Vec<FromBroker> {
+pub(crate) fn brokers_words(version: Version) -> Vec<FromBroker> {
     let roster: Roster = random(3);
-    vec![
+    let together = vec![
+        Run { reply: Reply::Heartbeat(random(1)), count: 300 },
+        Run { reply: Reply::OffsetCommit(random(2)), count: 1 },
+        Run { reply: Reply::OffsetCommit(random(3)), count: 2 },
+    ];
+    let words = [
         FromBroker::Gone(200),
         FromBroker::Welcome(Welcome { software: "kohort/0.1.0".to_owned(), roster: roster.clone() }),
         FromBroker::Roster(roster),
-    ]
+    ];
+    let since_five = [FromBroker::Together(200, together)];
+    words.into_iter().chain(since_five.into_iter().filter(|_| version >= Version::Five)).collect()
 }
 
 /// The message of a gateway, records and all.
@@ -201,6 +217,9 @@ pub(crate) fn say_to_broker(version: Version, said: FromGateway) -> Bytes {
         }
         FromGateway::Announce(place, announced) => announce(place, &announced, &mut out),
         FromGateway::Again(id, place) => format::again(id, place, &mut out),
+        FromGateway::Together(id, place, said) => {
+            format::said(id, place, &said, &mut out).expect("it can be written");
+        }
         FromGateway::Leave(place) => format::leave(place, &mut out),
         FromGateway::Cancel(id) => format::cancel(id, &mut out),
         FromGateway::Hello(hello) => format::greet(&hello, &mut out).expect("it can be written"),
@@ -221,6 +240,7 @@ pub(crate) fn say_to_gateway(version: Version, said: FromBroker, sent: &mut Sent
         FromBroker::Reply(id, mut reply) => {
             format::reply(version, id, &mut reply, sent, &mut out, &mut records).expect("it can be written");
         }
+        FromBroker::Together(id, runs) => format::replies(id, &runs, &mut out).expect("it can be written"),
         FromBroker::Gone(id) => format::gone(id, &mut out),
         FromBroker::Welcome(welcome) => format::welcome(&welcome, &mut out).expect("it can be written"),
         FromBroker::Roster(roster) => format::roster(&roster, &mut out).expect("it can be written"),

@@ -9,7 +9,9 @@ use coordination::op::Op;
 use coordination::reply::Reply;
 use iroh::endpoint::{Connection, ConnectionError, RecvStream, SendStream};
 use iroh::{EndpointAddr, TransportAddr};
-use rail::format::{self, FromBroker, FromGateway, Head, Hello, Inlet, KeptRecords, LaneClass, Version};
+use rail::format::{
+    self, FromBroker, FromGateway, Head, Hello, Inlet, KeptRecords, LaneClass, Said, Version,
+};
 use rail::{Endpoint, FRAME_MAX, Key, Rail, bind};
 
 use crate::broker::{Broker, LOCAL, Script, client, heartbeat, reply_to, within};
@@ -18,7 +20,7 @@ use crate::kept_records::fetched;
 use crate::lanes::fetch;
 
 /// The version that peers speak where it does not matter.
-const NEWEST: Version = Version::Four;
+const NEWEST: Version = Version::Five;
 
 pub(crate) struct Peer {
     connection: Connection,
@@ -92,13 +94,18 @@ async fn assert_still_serves(broker: &Broker) {
     assert_eq!(within(gateway.call(&client(), heartbeat(1)).reply()).await, Ok(reply_to(&heartbeat(1))));
 }
 
+fn said_together(announce: &[u8], what: Said) -> Vec<u8> {
+    [announce, &said(FromGateway::Together(1, 0, vec![what]))].concat()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn garbage_ends_the_link_of_its_sender_and_no_other() {
     let script = Script::obliging();
     let broker = Broker::start(&script).await;
     let announce = said(FromGateway::Announce(0, crate::random::random(1)));
     let request = |id, carrier| said(FromGateway::Request(Head { id, carrier, trace: None }, heartbeat(1)));
-    let cases: [(&str, Vec<u8>, &str); 10] = [
+    let together = |said| said_together(&announce, said);
+    let cases: [(&str, Vec<u8>, &str); 14] = [
         ("a huge frame", u32::MAX.to_le_bytes().to_vec(), "a frame of 4294967295 bytes"),
         ("an empty frame", vec![0; 4], "a frame of 0 bytes"),
         ("an unknown code", frame(&[0x77, 0, 0, 0]), "no message has the code 0x77"),
@@ -112,6 +119,26 @@ async fn garbage_ends_the_link_of_its_sender_and_no_other() {
         (
             "a heartbeat again of a client that has sent none",
             [announce.clone(), said(FromGateway::Again(1, 0))].concat(),
+            "does not belong",
+        ),
+        (
+            "heartbeats again of a client that has sent none",
+            together(Said::HeartbeatAgain(2)),
+            "does not belong",
+        ),
+        (
+            "a commit like that of a client that has sent none",
+            together(Said::CommitLike { front: 0, back: 1, middle: Bytes::new() }),
+            "a part of the last commit 1 is out of bounds",
+        ),
+        (
+            "a commit that is none",
+            together(Said::Commit(Bytes::from_static(b"\xff\xff"))),
+            "the message OffsetCommit cannot be read",
+        ),
+        (
+            "ops together of a client that was not announced",
+            said(FromGateway::Together(1, 0, vec![Said::HeartbeatAgain(1)])),
             "does not belong",
         ),
         ("a client that leaves and was not there", said(FromGateway::Leave(3)), "does not belong"),

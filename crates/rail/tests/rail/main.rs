@@ -10,4 +10,5 @@ mod links;
 mod pressure;
 mod random;
 mod round_trip;
+mod together;
 mod versions;

@@ -1,4 +1,4 @@
-//! Who waits for a shard's records to be durable, and what they are told when that fails.
+//! Replies that are known and leave when what they tell is durable.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,13 +10,15 @@ use parking_lot::Mutex;
 
 use coordination::reply::Reply;
 
-/// How far the records of a shard have come.
+use crate::format::Run;
+
+/// How far the records of a shard of groups have come.
 ///
 /// A shard writes in flushes, numbered from 1, one after the other: while one is under way the records for the next
 /// are gathered. Whoever waits, waits for one of these two. A shard that is read back from the log gets a new
 /// `Progress`, so that nobody takes its flushes for those of its predecessor.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
+pub struct Progress {
     /// The last flush that is durable.
     durable: AtomicU64,
     waiting: Mutex<Waiting>,
@@ -33,15 +35,16 @@ struct Waiting {
 
 /// The shard was dropped before the records were durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Dropped;
+pub struct Dropped;
 
 /// Those to be woken, once no lock is held.
 #[derive(Debug)]
 #[must_use = "who is not woken waits for ever"]
-pub(crate) struct Woken([Vec<Option<Waker>>; 2]);
+pub struct Woken([Vec<Option<Waker>>; 2]);
 
 impl Woken {
-    pub(crate) fn wake(self) {
+    /// Wakes them.
+    pub fn wake(self) {
         for waker in self.0.into_iter().flatten().flatten() {
             waker.wake();
         }
@@ -50,12 +53,12 @@ impl Woken {
 
 impl Progress {
     /// The last flush that is durable.
-    pub(crate) fn durable(&self) -> u64 {
+    pub fn durable(&self) -> u64 {
         self.durable.load(Ordering::Acquire)
     }
 
     /// Takes note that `flush` is durable.
-    pub(crate) fn advance(&self, flush: u64) -> Woken {
+    pub fn advance(&self, flush: u64) -> Woken {
         let mut waiting = self.waiting.lock();
         // Under the lock, so that nobody registers for what has just become durable.
         self.durable.store(flush, Ordering::Release);
@@ -63,7 +66,7 @@ impl Progress {
     }
 
     /// Takes note that nothing more becomes durable.
-    pub(crate) fn fail(&self) -> Woken {
+    pub fn fail(&self) -> Woken {
         let mut waiting = self.waiting.lock();
         waiting.failed = true;
         Woken(std::mem::take(&mut waiting.wakers))
@@ -76,7 +79,7 @@ fn parity(flush: u64) -> usize {
 
 /// Waits for one flush. Costs nothing until it is polled, and leaves nothing behind.
 #[derive(Debug)]
-pub(crate) struct Durable {
+pub struct Durable {
     progress: Arc<Progress>,
     flush: u64,
     /// Its place among the wakers, once it has one.
@@ -85,7 +88,7 @@ pub(crate) struct Durable {
 
 impl Durable {
     /// Resolves when `flush`, which is under way or being gathered, is durable.
-    pub(crate) fn new(progress: Arc<Progress>, flush: u64) -> Self {
+    pub fn new(progress: Arc<Progress>, flush: u64) -> Self {
         Self { progress, flush, place: None }
     }
 }
@@ -136,9 +139,9 @@ impl Drop for Durable {
     }
 }
 
-/// A reply that leaves when the records before it are durable.
+/// A reply that is known, and leaves when the records before it are durable.
 #[derive(Debug)]
-pub(crate) struct Gated {
+pub struct Gated {
     until: Durable,
     reply: Option<Reply>,
     /// Makes of the reply what is told when they never will be.
@@ -146,8 +149,51 @@ pub(crate) struct Gated {
 }
 
 impl Gated {
-    pub(crate) fn new(until: Durable, reply: Reply, refuse: fn(Reply) -> Reply) -> Self {
+    /// The reply leaves when `until` is over; as `refuse` makes it, if that fails.
+    pub fn new(until: Durable, reply: Reply, refuse: fn(Reply) -> Reply) -> Self {
         Self { until, reply: Some(reply), refuse }
+    }
+}
+
+/// Replies that leave together, because they wait for the same shard.
+#[derive(Debug)]
+pub(crate) struct GatedRuns {
+    until: Durable,
+    runs: Vec<Run>,
+    refuse: fn(Reply) -> Reply,
+}
+
+impl GatedRuns {
+    /// One that nobody has asked for yet.
+    pub(crate) fn new(gated: Gated) -> Self {
+        let runs = gated.reply.map(|reply| Run { reply, count: 1 }).into_iter().collect();
+        Self { until: gated.until, runs, refuse: gated.refuse }
+    }
+
+    /// Adds one of the same shard, which waits for the same flush or a later one. Another one is given back.
+    pub(crate) fn add(&mut self, gated: Gated) -> Result<(), Gated> {
+        let is_same = Arc::ptr_eq(&self.until.progress, &gated.until.progress)
+            && std::ptr::fn_addr_eq(self.refuse, gated.refuse)
+            && self.until.place.is_none()
+            && gated.until.place.is_none();
+        if !is_same {
+            return Err(gated);
+        }
+        self.until.flush = self.until.flush.max(gated.until.flush);
+        if let Some(reply) = gated.reply {
+            Run::add(&mut self.runs, reply, 1);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Vec<Run>> {
+        Pin::new(&mut self.until).poll(context).map(|outcome| {
+            let mut runs = std::mem::take(&mut self.runs);
+            if outcome.is_err() {
+                runs = runs.into_iter().map(|run| Run { reply: (self.refuse)(run.reply), ..run }).collect();
+            }
+            runs
+        })
     }
 }
 
@@ -169,6 +215,9 @@ mod tests {
     use std::pin::pin;
     use std::sync::atomic::AtomicUsize;
     use std::task::Wake;
+
+    use coordination::error_code::ErrorCode;
+    use coordination::reply;
 
     use super::*;
 
@@ -240,5 +289,36 @@ mod tests {
         assert_eq!(count.0.load(Ordering::SeqCst), 1);
         assert_eq!(poll(&mut waiting, &count), Poll::Ready(Err(Dropped)));
         assert_eq!(poll(&mut done, &count), Poll::Ready(Ok(())));
+    }
+
+    fn gated(progress: &Arc<Progress>, flush: u64) -> Gated {
+        Gated::new(Durable::new(Arc::clone(progress), flush), heartbeat(None), |_| refused())
+    }
+
+    fn heartbeat(error: Option<ErrorCode>) -> Reply {
+        Reply::Heartbeat(reply::Heartbeat { error })
+    }
+
+    fn refused() -> Reply {
+        heartbeat(Some(ErrorCode::NotCoordinator))
+    }
+
+    #[test]
+    fn replies_of_one_shard_leave_when_the_last_of_them_may_and_are_refused_together() {
+        for is_durable in [true, false] {
+            let (progress, other) = (Arc::new(Progress::default()), Arc::new(Progress::default()));
+            let mut runs = GatedRuns::new(gated(&progress, 1));
+            runs.add(gated(&progress, 1)).expect("the same shard");
+            runs.add(gated(&progress, 2)).expect("the same shard");
+            assert!(runs.add(gated(&other, 1)).is_err(), "another shard");
+            let context = &mut Context::from_waker(Waker::noop());
+            progress.advance(1).wake();
+            assert_eq!(runs.poll(context), Poll::Pending);
+            assert!(runs.add(gated(&progress, 2)).is_err(), "it has been asked for");
+            let reply = if is_durable { heartbeat(None) } else { refused() };
+            let woken = if is_durable { progress.advance(2) } else { progress.fail() };
+            woken.wake();
+            assert_eq!(runs.poll(context), Poll::Ready(vec![Run { reply, count: 3 }]));
+        }
     }
 }
