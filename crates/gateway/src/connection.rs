@@ -345,6 +345,8 @@ impl Connection {
         if !request.client_id.is(self.carrier.client_id().map(|id| &**id))
             && matches!(request.body, Body::Op(_))
         {
+            // What was sent under the other name is told under it.
+            self.hand_over_gathered();
             self.carrier.calls_itself(request.client_id.text().map(Arc::from));
             // Its bytes hold the other name.
             self.known_heartbeat = None;
@@ -367,10 +369,17 @@ impl Connection {
     }
 
     fn start_op(&mut self, head: Head, op: Op, bytes: usize) {
-        if self.shared.rail.gathers(&op) && bytes <= limits::GATHERED {
+        if self.shared.rail.gathers(&op)
+            && bytes <= limits::GATHERED
+            && !matches!(self.intake, Intake::Closed(_))
+        {
             return self.gather(head, op, bytes);
         }
         self.hand_over_gathered();
+        if matches!(self.intake, Intake::Closed(_)) {
+            // What came before it is lost, and an answer to this one would be taken for the answer to that.
+            return;
+        }
         let slot = ApiSlot::of(head.api);
         let mut answer = self.shared.rail.call(&self.carrier, op);
         if !matches!(answer, Answer::Now(_)) && self.owed.is_empty() {

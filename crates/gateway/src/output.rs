@@ -56,8 +56,7 @@ impl Output {
         }
     }
 
-    /// Notes the last `count` bytes, if they were not too many to be copied, as what [`Self::push_again`] sends. Says whether
-    /// it has.
+    /// Notes the last `count` bytes as what [`Self::push_again`] sends, unless a part of them is shared. Says whether it has.
     pub(crate) fn note_last(&mut self, count: usize) -> bool {
         let Some(start) = self.tail.len().checked_sub(count) else { return false };
         self.last.clear();

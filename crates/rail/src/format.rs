@@ -10,7 +10,7 @@
 //! part     0xFF         part id     bytes (the last; all of them together are a message)
 //! ```
 //!
-//! Numbers are varints as in postcard. Heartbeats and commits have shorter forms: `Again` and what `together.rs` tells. Records travel behind the bar as they are: they are slices of what the client
+//! Numbers are varints as in postcard. Heartbeats and commits have shorter forms, too: see `together.rs`. Records travel behind the bar as they are: they are slices of what the client
 //! sent, or of the broker's memory, and become slices of what was received. From version 3 on, records of a fetch that
 //! have crossed the lane before, and that the gateway keeps, are named among the lengths and do not travel again.
 
@@ -38,7 +38,7 @@ pub use version::Version;
 
 pub use message::{
     again, announce, cancel, decode_from_broker, decode_from_gateway, gone, greet, lane, leave, replies,
-    reply, request, roster, said, together, welcome,
+    reply, request, roster, together, welcome,
 };
 
 /// Why bytes are no message.

@@ -12,7 +12,7 @@ use iroh::endpoint::{ReadError, RecvStream, SendStream, WriteError};
 use parking_lot::Mutex;
 
 use crate::Lost;
-use crate::carrier::Carrier;
+use crate::carrier::{Carrier, TraceContext};
 use crate::fast_map::FastMap;
 use crate::format::{
     self, Announced, FormatError, FromBroker, Head, Inlet, KeptRecords, LaneClass, Memory, Order, Outbox,
@@ -146,7 +146,7 @@ impl Lane {
         }
     }
 
-    /// Hands over what is `asked`, of which nothing is left then. `has_place` says of a client whether it had a place over
+    /// Hands over what is `asked`, which is as it was if that fails. `has_place` says of a client whether it had a place over
     /// an earlier link.
     pub(crate) fn send(
         &self,
@@ -325,25 +325,20 @@ impl Outgoing {
     ) -> Result<(), FormatError> {
         let Self { outbox, announced, free_places, scratch, .. } = self;
         let (index, memory) = place_of(announced, free_places, outbox, carrier, has_place)?;
-        let op = match asked {
-            Asked::One(op) => op,
-            Asked::Together(ops) => {
-                return outbox.push(|out, _| format::together(id, index, ops, memory, scratch, out));
-            }
-        };
-        if let Op::Heartbeat(heartbeat) = op
-            && version >= Version::Three
-            && memory.is_said_again(heartbeat)
-            // A span is told with the op that it belongs to.
-            && carrier.trace.is_none()
-        {
-            return outbox.push(|out, _| {
+        let head = Head { id, carrier: index, trace: carrier.trace };
+        let pushed = outbox.push(|out, records| match asked {
+            Asked::One(op) if version >= Version::Three && is_said_again(op, memory, head.trace) => {
                 format::again(id, index, out);
                 Ok(())
-            });
+            }
+            Asked::One(op) => format::request(head, op, out, records),
+            Asked::Together(ops) => format::together(id, index, ops, memory, scratch, out),
+        });
+        if pushed.is_err() {
+            // The broker has not heard what is remembered. Who remembers nothing says all of it.
+            *memory = Memory::default();
         }
-        let head = Head { id, carrier: index, trace: carrier.trace };
-        outbox.push(|out, records| format::request(head, op, out, records))
+        pushed
     }
 
     /// Queues a word that always fits, and wakes the writer.
@@ -360,6 +355,12 @@ impl Outgoing {
             sleeping.wake();
         }
     }
+}
+
+/// Whether an op is the client's last heartbeat. It is from now on, if it is a heartbeat.
+fn is_said_again(op: &Op, memory: &mut Memory, trace: Option<TraceContext>) -> bool {
+    // A span is told with the op that it belongs to.
+    matches!(op, Op::Heartbeat(heartbeat) if memory.is_said_again(heartbeat)) && trace.is_none()
 }
 
 /// What the client is called by on this lane, and what is remembered of it. It is announced if it was not, or is no longer

@@ -28,9 +28,10 @@ pub(crate) const CARRIER_BYTES: usize = 64 << 20;
 /// It is part of version 3 of the format: a broker that remembers less than its gateway does ends the lane.
 pub(crate) const REMEMBERED_HEARTBEAT: usize = 256;
 
-/// The longest commit that is remembered for its client. With a few partitions they come to about two hundred bytes.
+/// The longest commit that is remembered for its client. With a few partitions they come to less than two hundred bytes.
+/// For as many clients as a lane may speak for, the broker so remembers at most some 128 MiB, heartbeats included.
 /// It is part of version 5 of the format, as the number of ops that travel together is.
-pub(crate) const REMEMBERED_COMMIT: usize = 1 << 10;
+pub(crate) const REMEMBERED_COMMIT: usize = 256;
 
 /// How many ops of one client travel in one message at the most.
 pub const TOGETHER: usize = 1 << 10;

@@ -205,9 +205,9 @@ impl Rail for RemoteRail {
                     None => Answer::Owed(owed),
                 }
             }
-            Err(unsent) => match asked.ops().first().filter(|_| unsent == Unsent::Refused) {
-                Some(op) => self.refused(carrier, op),
-                None => Answer::Sent(Box::pin(async { Err(Lost) })),
+            Err(unsent) => match (unsent, asked) {
+                (Unsent::Refused, Asked::One(op)) => self.refused(carrier, &op),
+                _ => Answer::Sent(Box::pin(async { Err(Lost) })),
             },
         }
     }
@@ -354,8 +354,7 @@ impl Future for OwedTogether {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.0.poll(context).map(|replies| match replies? {
             Replies::Together(runs) => Ok(runs),
-            // One op was sent.
-            Replies::One(reply) => Ok(vec![Run { reply, count: 1 }]),
+            Replies::One(_) => Err(Lost),
         })
     }
 }

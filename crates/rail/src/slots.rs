@@ -124,11 +124,11 @@ impl Slots {
                 }
                 Poll::Pending
             }
-            State::Done(_) => match self.vacate(id) {
+            State::Done(_) | State::Lost => match self.vacate(id) {
                 State::Done(replies) => Poll::Ready(Ok(replies)),
                 _ => Poll::Ready(Err(Lost)),
             },
-            State::Lost | State::Given | State::Free => Poll::Ready(Err(Lost)),
+            State::Given | State::Free => Poll::Ready(Err(Lost)),
         }
     }
 
@@ -140,11 +140,11 @@ impl Slots {
                 *state = State::Given;
                 true
             }
-            State::Done(_) => {
+            State::Done(_) | State::Lost => {
                 self.give_back(id);
                 false
             }
-            State::Lost | State::Given | State::Free => false,
+            State::Given | State::Free => false,
         }
     }
 
@@ -249,7 +249,11 @@ mod tests {
         assert_eq!(slots.take(1), Some(last));
         assert!(slots.give_up(many));
         slots.settle(many, None).expect("it was asked");
-        assert!(slots.take(most - 1).is_some());
+        let many = slots.take(most - 1).expect("room");
+        slots.lose(many);
+        let context = Context::from_waker(Waker::noop());
+        assert_eq!(slots.poll(many, &context), Poll::Ready(Err(Lost)));
+        assert!(slots.take(most - 1).is_some(), "what could not be sent gives its place back");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use coordination::error_code::ErrorCode;
@@ -110,7 +111,9 @@ impl Connection {
             self.active_at = last.now;
             last.count(&self.traffic);
         }
-        self.owed_bytes.release(told.released);
+        if told.released > 0 {
+            self.owed_bytes.release(told.released);
+        }
     }
 
     /// Sends the reply to the request at the front.
@@ -145,6 +148,9 @@ impl Connection {
 
     /// Keeps an op back until all that the client has sent is read.
     pub(super) fn gather(&mut self, head: Head, op: Op, bytes: usize) {
+        const {
+            assert!(limits::OVERLAPPING <= TOGETHER_MAX, "no more are owed than may travel together");
+        }
         if self.gathered.is_empty() {
             // Likely as many as there are frames of this size.
             self.gathered.reserve((1 + self.input.len() / bytes.max(1)).min(limits::GATHERED_RESERVE));
@@ -152,31 +158,30 @@ impl Connection {
         self.gathered.push(op);
         self.owed.push_back(Owed { head, answer: Awaited::Behind, started: self.read_at, bytes });
         self.owed_bytes.add(bytes);
-        if self.gathered.len() == TOGETHER_MAX {
-            self.hand_over_gathered();
-        }
     }
 
-    /// Hands over what was kept back.
+    /// Hands over what was kept back. If the link breaks in this moment, the connection is closed afterwards.
     pub(super) fn hand_over_gathered(&mut self) {
         if self.gathered.is_empty() {
             return;
         }
-        let ops = std::mem::take(&mut self.gathered);
-        let first = self.owed.len() - ops.len();
+        let first = self.owed.len() - self.gathered.len();
         let rail = &*self.shared.rail;
-        // A heartbeat that comes alone needs no list.
-        let sent = match &ops[..] {
-            [Op::Heartbeat(_)] => Err(ops),
-            _ => rail.call_together(&self.carrier, ops),
-        };
-        match sent {
-            Ok(replies) => self.owed[first].answer = Awaited::Together(replies),
-            Err(ops) => {
-                for (owed, op) in self.owed.range_mut(first..).zip(ops) {
-                    owed.answer = Awaited::One(rail.call(&self.carrier, op));
-                }
+        match (&self.gathered[..], self.owed.back_mut()) {
+            // A heartbeat that comes alone needs no list, and leaves the memory for the next one.
+            ([Op::Heartbeat(heartbeat)], Some(owed)) => {
+                let op = Op::Heartbeat(Arc::clone(heartbeat));
+                owed.answer = Awaited::One(rail.call(&self.carrier, op));
+                self.gathered.clear();
             }
+            _ => match rail.call_together(&self.carrier, std::mem::take(&mut self.gathered)) {
+                Ok(replies) => self.owed[first].answer = Awaited::Together(replies),
+                Err(ops) => {
+                    for (owed, op) in self.owed.range_mut(first..).zip(ops) {
+                        owed.answer = Awaited::One(rail.call(&self.carrier, op));
+                    }
+                }
+            },
         }
         if first == 0 {
             // Nobody has asked for it yet, so nobody would be woken.
@@ -187,6 +192,7 @@ impl Connection {
     /// Ends the connection: what became of its request is not known, and only an end without an answer says so.
     pub(super) fn lose(&mut self, lost: Lost) {
         self.owed.clear();
+        self.gathered.clear();
         self.owed_bytes.release(self.owed_bytes.bytes);
         self.intake = Intake::Closed(lost.into());
     }

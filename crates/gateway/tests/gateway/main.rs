@@ -1,6 +1,7 @@
 //! Real sockets in front, a scripted broker behind.
 
 mod addresses;
+mod apart;
 mod certificates;
 mod connections;
 mod crowd;

@@ -15,7 +15,10 @@ use coordination::record::{ScramCredential, ScramMechanism};
 use coordination::reply::{self, Refusal, Reply};
 use gateway::{Gateway, ListenerConfig, Metrics, Options, Security};
 use parking_lot::Mutex;
-use rail::{Answer, Carrier, Lost, Rail, Roster};
+use rail::{
+    Acceptor, Answer, BrokerAddress, Carrier, EndpointId, Gatekeeper, Hello, Key, Lost, Rail, Refused,
+    RemoteRail, Roster,
+};
 use sasl::Credential;
 use sasl::scram::Variant;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -272,6 +275,24 @@ fn produced(topic: &op::ProduceTopic) -> reply::ProduceTopic {
     }
 }
 
+/// A broker, its calls, and what it is told to do.
+fn scripted() -> (Arc<dyn Rail>, mpsc::UnboundedReceiver<Call>, Arc<Script>) {
+    let (sender, calls) = mpsc::unbounded_channel();
+    let script = Arc::new(Script::default());
+    (Arc::new(ScriptedRail { calls: sender, script: Arc::clone(&script) }), calls, script)
+}
+
+/// Lets every gateway in.
+struct OpenDoor;
+
+impl Gatekeeper for OpenDoor {
+    fn admit(&self, _: EndpointId, _: &Hello) -> Result<i32, Refused> {
+        Ok(1)
+    }
+
+    fn left(&self, _: EndpointId) {}
+}
+
 /// A gateway at work.
 pub(crate) struct Running {
     pub(crate) addrs: Vec<SocketAddr>,
@@ -289,13 +310,37 @@ impl Running {
     }
 
     pub(crate) fn start_on(listeners: Vec<ListenerConfig>, options: Options) -> Self {
+        let (rail, calls, script) = scripted();
+        Self::before(rail, calls, script, listeners, options)
+    }
+
+    /// The same, with the broker at the other end of a link.
+    pub(crate) async fn start_apart(options: Options) -> (Self, Arc<Acceptor>, Arc<RemoteRail>) {
+        let (broker, calls, script) = scripted();
+        let key = Key::generate();
+        let endpoint = rail::bind(&key, "127.0.0.1:0".parse().expect("an address")).await.expect("a socket");
+        let address = rail::local_address(&endpoint).expect("it is bound").to_string();
+        let address = BrokerAddress { id: key.id(), address };
+        let acceptor = Acceptor::listen(endpoint, broker, Arc::new(OpenDoor));
+        let endpoint = rail::bind_to_dial(&Key::generate(), &address).await.expect("a socket");
+        let rail = RemoteRail::connect(endpoint, address, Hello::default(), 0);
+        soon(rail.connected()).await;
+        let listeners = vec![listener("127.0.0.1:0")];
+        let running = Self::before(Arc::clone(&rail) as _, calls, script, listeners, options);
+        (running, acceptor, rail)
+    }
+
+    fn before(
+        rail: Arc<dyn Rail>,
+        calls: mpsc::UnboundedReceiver<Call>,
+        script: Arc<Script>,
+        listeners: Vec<ListenerConfig>,
+        options: Options,
+    ) -> Self {
         let gateway = Gateway::bind(listeners, options).expect("free ports are free");
-        let (sender, calls) = mpsc::unbounded_channel();
         let (stop, stopped) = oneshot::channel();
         let addrs = gateway.local_addrs();
         let metrics = gateway.metrics().clone();
-        let script = Arc::new(Script::default());
-        let rail = Arc::new(ScriptedRail { calls: sender, script: Arc::clone(&script) });
         let serving = tokio::spawn(async move {
             let shutdown = async {
                 let _ = stopped.await;

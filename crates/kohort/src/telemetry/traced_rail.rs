@@ -43,6 +43,7 @@ impl TracedRail {
     }
 }
 
+// It gathers nothing: each op has a span of its own, which is told with it.
 impl Rail for TracedRail {
     fn call(&self, carrier: &Carrier, op: Op) -> Answer {
         let span = self.begin(carrier, &op);

@@ -160,7 +160,7 @@ pub fn again(id: u32, carrier: u32, out: &mut Vec<u8>) {
 /// the client, and `scratch` any buffer.
 ///
 /// # Errors
-/// When one of them has no form that can be sent. The lane has to end then, since `memory` may be ahead of the broker's.
+/// When one of them has no form that can be sent. All has to be forgotten then, since `memory` is ahead of the broker's.
 pub fn together(
     id: u32,
     carrier: u32,
@@ -172,16 +172,6 @@ pub fn together(
     begin_together(id, out);
     put_number(u64::from(carrier), out);
     together::put_ops(ops, memory, scratch, out)
-}
-
-/// Appends what [`decode_from_gateway`] has read of ops that were sent together.
-///
-/// # Errors
-/// When one of them has no form that can be sent.
-pub fn said(id: u32, carrier: u32, said: &[Said], out: &mut Vec<u8>) -> Result<(), FormatError> {
-    begin_together(id, out);
-    put_number(u64::from(carrier), out);
-    together::put_said(said, out)
 }
 
 /// Appends the replies to ops that were sent together.

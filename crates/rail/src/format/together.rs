@@ -12,7 +12,8 @@
 //! ```
 //!
 //! A client's heartbeats are all the same until the next rebalance, and its commits differ in a few offsets. So both ends
-//! remember the last of each, as far as they are short, and only what is new travels.
+//! remember the last of each, as far as they are short, and only what is new travels. The replies leave when the last of
+//! them may.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use coordination::op::{self, Op};
 use coordination::reply::Reply;
 
 use super::FormatError;
-use super::codes::{code_of_reply, put_reply, take_reply};
+use super::codes::{code_of, code_of_reply, put_reply, take_reply};
 use super::put::{put, put_number, take, take_bounded, take_number};
 use crate::limits::{REMEMBERED_COMMIT, REMEMBERED_HEARTBEAT, TOGETHER};
 
@@ -155,7 +156,7 @@ pub fn is_gathered(op: &Op) -> bool {
 /// Appends ops, all of which are [gathered](is_gathered). What is remembered of the client is in `memory`, which follows.
 ///
 /// # Errors
-/// When one of them has no form that can be sent. The lane has to end then, since `memory` may be ahead of the broker's.
+/// When one of them has no form that can be sent. All has to be forgotten then, since `memory` is ahead of the broker's.
 pub(super) fn put_ops(
     ops: &[Op],
     memory: &mut Memory,
@@ -170,52 +171,66 @@ pub(super) fn put_ops(
                 again += 1;
                 continue;
             }
-            _ => put_again(&mut again, out),
+            _ => put_again(std::mem::take(&mut again), out),
         }
         match op {
-            Op::Heartbeat(heartbeat) => {
-                out.push(HEARTBEAT);
-                put("Heartbeat", heartbeat, out)?;
-            }
+            Op::Heartbeat(heartbeat) => put_heartbeat(heartbeat, out)?,
             Op::OffsetCommit(commit) => {
                 scratch.clear();
                 put("OffsetCommit", commit, scratch)?;
-                put_commit(memory, scratch, out);
+                put_next_commit(memory, scratch, out);
             }
-            _ => return Err(FormatError::Code(super::codes::code_of(op))),
+            _ => return Err(FormatError::Code(code_of(op))),
         }
     }
-    put_again(&mut again, out);
+    put_again(again, out);
     Ok(())
 }
 
-fn put_again(again: &mut u64, out: &mut Vec<u8>) {
-    if *again > 0 {
+/// Appends a commit as the difference to the one before, if there is one, and remembers it.
+fn put_next_commit(memory: &mut Memory, commit: &[u8], out: &mut Vec<u8>) {
+    let last = &mut memory.commit;
+    if commit.len() > REMEMBERED_COMMIT {
+        return put_commit(commit, out);
+    }
+    if last.is_empty() {
+        put_commit(commit, out);
+    } else {
+        let front = common(last.iter(), commit.iter());
+        let back = common(last[front..].iter().rev(), commit[front..].iter().rev());
+        put_commit_like(front, back, &commit[front..commit.len() - back], out);
+    }
+    last.clear();
+    last.extend_from_slice(commit);
+}
+
+fn put_heartbeat(heartbeat: &op::Heartbeat, out: &mut Vec<u8>) -> Result<(), FormatError> {
+    out.push(HEARTBEAT);
+    put("Heartbeat", heartbeat, out)
+}
+
+fn put_again(count: u32, out: &mut Vec<u8>) {
+    if count > 0 {
         out.push(REPEATED);
-        put_number(std::mem::take(again), out);
+        put_number(u64::from(count), out);
     }
 }
 
-fn put_commit(memory: &mut Memory, commit: &mut Vec<u8>, out: &mut Vec<u8>) {
-    let is_remembered = commit.len() <= REMEMBERED_COMMIT;
-    if is_remembered && !memory.commit.is_empty() {
-        let last = &memory.commit;
-        let front = common(last.iter(), commit.iter());
-        let back = common(last[front..].iter().rev(), commit[front..].iter().rev());
-        let middle = &commit[front..commit.len() - back];
-        out.push(LIKE);
-        for number in [front, back, middle.len()] {
-            put_number(number as u64, out);
-        }
-        out.extend_from_slice(middle);
-    } else {
-        out.push(COMMIT);
-        put_number(commit.len() as u64, out);
-        out.extend_from_slice(commit);
-    }
-    if is_remembered {
-        std::mem::swap(&mut memory.commit, commit);
-    }
+fn put_commit(commit: &[u8], out: &mut Vec<u8>) {
+    out.push(COMMIT);
+    put_bytes(commit, out);
+}
+
+fn put_commit_like(front: usize, back: usize, middle: &[u8], out: &mut Vec<u8>) {
+    out.push(LIKE);
+    put_number(front as u64, out);
+    put_number(back as u64, out);
+    put_bytes(middle, out);
+}
+
+fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    put_number(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
 }
 
 /// How many bytes are the same before the first that is not.
@@ -244,43 +259,13 @@ pub(super) fn take_ops(message: &Bytes, mut rest: &[u8]) -> Result<Vec<Said>, Fo
     Ok(said)
 }
 
-/// Appends what [`take_ops`] has read.
-pub(super) fn put_said(said: &[Said], out: &mut Vec<u8>) -> Result<(), FormatError> {
-    put_number(said.iter().map(|said| u64::from(said.count())).sum(), out);
-    for said in said {
-        match said {
-            Said::Heartbeat(heartbeat) => {
-                out.push(HEARTBEAT);
-                put("Heartbeat", heartbeat, out)?;
-            }
-            Said::HeartbeatAgain(count) => put_again(&mut u64::from(*count), out),
-            Said::Commit(body) => {
-                out.push(COMMIT);
-                put_number(body.len() as u64, out);
-                out.extend_from_slice(body);
-            }
-            Said::CommitLike { front, back, middle } => {
-                out.push(LIKE);
-                put_number(u64::from(*front), out);
-                put_number(u64::from(*back), out);
-                put_number(middle.len() as u64, out);
-                out.extend_from_slice(middle);
-            }
-        }
-    }
-    Ok(())
-}
-
 /// Appends replies.
 pub(super) fn put_replies(runs: &[Run], out: &mut Vec<u8>) -> Result<(), FormatError> {
     put_number(runs.iter().map(|run| u64::from(run.count)).sum(), out);
     for Run { reply, count } in runs {
         out.push(code_of_reply(reply));
         put_reply(reply, out)?;
-        if *count > 1 {
-            out.push(REPEATED);
-            put_number(u64::from(*count) - 1, out);
-        }
+        put_again(count.saturating_sub(1), out);
     }
     Ok(())
 }

@@ -7,11 +7,11 @@ use std::fmt::{Debug, Write as _};
 use std::path::Path;
 
 use bytes::Bytes;
-use coordination::op::Op;
+use coordination::op::{self, Op};
 use coordination::reply::Reply;
 use rail::format::{
-    self, Announced, FromBroker, FromGateway, Head, Hello, KeptRecords, LaneClass, Run, Said, SentRecords,
-    Version, Welcome, op_codes, since,
+    self, Announced, FromBroker, FromGateway, Head, Hello, KeptRecords, LaneClass, Memory, Run, Said,
+    SentRecords, Version, Welcome, op_codes, since,
 };
 use rail::{Roster, TraceContext};
 
@@ -114,6 +114,20 @@ fn render() -> String {
         let read = FromBroker::Reply(id, fetched(None, &pieces));
         line(&mut text, Version::Three, "broker", &message, &read);
     }
+    // The second message of a client, after one heartbeat and one commit.
+    let mut memory = Memory::default();
+    let [beat, commit, next]: [Op; 3] = [
+        Op::Heartbeat(random(1)),
+        Op::OffsetCommit(random(2)),
+        Op::OffsetCommit(op::OffsetCommit { generation: 5, ..random(2) }),
+    ];
+    for ops in [&[beat.clone(), commit][..], &[beat.clone(), beat, next]] {
+        let (mut out, mut scratch) = (Vec::new(), Vec::new());
+        format::together(200, 300, ops, &mut memory, &mut scratch, &mut out).expect("it can be written");
+        let message = Bytes::from(out);
+        let read = format::decode_from_gateway(Version::Five, &message).expect("it can be read");
+        line(&mut text, Version::Five, "gateway", &message, &read);
+    }
     text
 }
 
@@ -183,7 +197,7 @@ pub(crate) fn gateways_words(version: Version) -> Vec<FromGateway> {
         Said::HeartbeatAgain(300),
         Said::Heartbeat(random(4)),
         Said::Commit(Bytes::from_static(b"a commit")),
-        Said::CommitLike { front: 3, back: 300, middle: Bytes::from_static(b"but") },
+        Said::CommitLike { front: 3, back: 200, middle: Bytes::from_static(b"but") },
         Said::HeartbeatAgain(1),
     ];
     let since_five = [FromGateway::Together(200, 300, together)];
@@ -217,9 +231,7 @@ pub(crate) fn say_to_broker(version: Version, said: FromGateway) -> Bytes {
         }
         FromGateway::Announce(place, announced) => announce(place, &announced, &mut out),
         FromGateway::Again(id, place) => format::again(id, place, &mut out),
-        FromGateway::Together(id, place, said) => {
-            format::said(id, place, &said, &mut out).expect("it can be written");
-        }
+        FromGateway::Together(id, place, said) => out = said_together(id, place, &said),
         FromGateway::Leave(place) => format::leave(place, &mut out),
         FromGateway::Cancel(id) => format::cancel(id, &mut out),
         FromGateway::Hello(hello) => format::greet(&hello, &mut out).expect("it can be written"),
@@ -227,6 +239,46 @@ pub(crate) fn say_to_broker(version: Version, said: FromGateway) -> Bytes {
         FromGateway::KeepingLane(bytes) => format::lane(version, LaneClass::Fetch, bytes, &mut out),
     }
     whole(out, &records)
+}
+
+/// What [`format::together`] makes of ops, piece by piece: a hostile gateway may say what no ops are said by.
+fn said_together(id: u32, place: u32, said: &[Said]) -> Vec<u8> {
+    let mut out = vec![0xf9];
+    number(id, &mut out);
+    number(place, &mut out);
+    number(said.iter().map(Said::count).sum(), &mut out);
+    let bytes = |bytes: &Bytes, out: &mut Vec<u8>| {
+        number(u32::try_from(bytes.len()).expect("short"), out);
+        out.extend_from_slice(bytes);
+    };
+    for said in said {
+        match said {
+            Said::Heartbeat(heartbeat) => {
+                out.push(0x08);
+                out.extend(postcard::to_stdvec(heartbeat).expect("it can be written"));
+            }
+            Said::HeartbeatAgain(count) => {
+                out.push(0x00);
+                number(*count, &mut out);
+            }
+            Said::Commit(body) => {
+                out.push(0x0a);
+                bytes(body, &mut out);
+            }
+            Said::CommitLike { front, back, middle } => {
+                out.push(0x01);
+                number(*front, &mut out);
+                number(*back, &mut out);
+                bytes(middle, &mut out);
+            }
+        }
+    }
+    out
+}
+
+/// Seven bits to the byte.
+fn number(number: u32, out: &mut Vec<u8>) {
+    out.extend(postcard::to_stdvec(&number).expect("it can be written"));
 }
 
 fn announce(place: u32, announced: &Announced, out: &mut Vec<u8>) {
