@@ -1,6 +1,9 @@
 //! Heartbeats and commits that clients send together.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use coordination::error_code::ErrorCode;
 use coordination::op::{OffsetCommit, OffsetCommitPartition, OffsetCommitTopic, Op, TopicRef};
@@ -41,6 +44,25 @@ fn attentive() -> Arc<Script> {
         Op::Heartbeat(_) => heard().into(),
         _ => committed().into(),
     })
+}
+
+/// Answers heartbeats, and commits when the test says so.
+fn parking_commits() -> (Arc<Script>, Parking) {
+    let parking = Parking::default();
+    let parked = parking.clone();
+    let script = Script::new(move |_, op| match op {
+        Op::Heartbeat(_) => heard().into(),
+        _ => parked.park(),
+    });
+    (script, parking)
+}
+
+fn refused() -> Reply {
+    Reply::Heartbeat(reply::Heartbeat { error: Some(ErrorCode::NotCoordinator) })
+}
+
+async fn is_pending<F: Future + Unpin>(future: &mut F) -> bool {
+    poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context).is_pending())).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,12 +110,7 @@ async fn the_same_heartbeat_is_heard_once_and_answered_as_often_as_it_was_said()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn replies_come_when_the_last_of_them_is_there() {
-    let parking = Parking::default();
-    let parked = parking.clone();
-    let script = Script::new(move |_, op| match op {
-        Op::Heartbeat(_) => heard().into(),
-        _ => parked.park(),
-    });
+    let (script, parking) = parking_commits();
     let broker = Broker::start(&script).await;
     let gateway = broker.gateway().await;
     let client = client();
@@ -103,17 +120,10 @@ async fn replies_come_when_the_last_of_them_is_there() {
     parking.answer(1, committed());
     // Others are not held up.
     assert_eq!(within(gateway.call(&client, heartbeat(1)).reply()).await, Ok(heard()));
-    assert!(futures_pending(&mut asked).await);
+    assert!(is_pending(&mut asked).await);
     parking.answer(0, committed());
     let expected = vec![run(committed(), 1), run(heard(), 1), run(committed(), 1)];
     assert_eq!(within(asked).await, Ok(expected));
-}
-
-async fn futures_pending<F: Future + Unpin>(future: &mut F) -> bool {
-    std::future::poll_fn(|context| {
-        std::task::Poll::Ready(std::pin::Pin::new(&mut *future).poll(context).is_pending())
-    })
-    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -121,14 +131,11 @@ async fn commits_of_one_shard_are_told_when_they_are_durable_or_refused() {
     for is_durable in [true, false] {
         let progress = Arc::new(Progress::default());
         let shard = Arc::clone(&progress);
-        let refused = || Reply::Heartbeat(reply::Heartbeat { error: Some(ErrorCode::NotCoordinator) });
         let script = Script::new(move |_, op| {
             let Op::OffsetCommit(op) = op else { return heard().into() };
             let flush = u64::from(op.topics[0].partitions[0].offset > 10) + 1;
             let until = Durable::new(Arc::clone(&shard), flush);
-            Answer::Gated(Gated::new(until, committed(), |_| {
-                Reply::Heartbeat(reply::Heartbeat { error: Some(ErrorCode::NotCoordinator) })
-            }))
+            Answer::Gated(Gated::new(until, committed(), |_| refused()))
         });
         let broker = Broker::start(&script).await;
         let gateway = broker.gateway().await;
@@ -138,7 +145,7 @@ async fn commits_of_one_shard_are_told_when_they_are_durable_or_refused() {
         script.calls(3).await;
         progress.advance(1).wake();
         assert_eq!(within(gateway.call(&client, heartbeat(1)).reply()).await, Ok(heard()));
-        assert!(futures_pending(&mut asked).await, "the last of them is not durable");
+        assert!(is_pending(&mut asked).await, "the last of them is not durable");
         let woken = if is_durable { progress.advance(2) } else { progress.fail() };
         woken.wake();
         let reply = if is_durable { committed() } else { refused() };
@@ -148,12 +155,7 @@ async fn commits_of_one_shard_are_told_when_they_are_durable_or_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_gives_up_is_forgotten_and_the_name_is_used_again() {
-    let parking = Parking::default();
-    let parked = parking.clone();
-    let script = Script::new(move |_, op| match op {
-        Op::Heartbeat(_) => heard().into(),
-        _ => parked.park(),
-    });
+    let (script, parking) = parking_commits();
     let broker = Broker::start(&script).await;
     let gateway = broker.gateway().await;
     let client = client();
