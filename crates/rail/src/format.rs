@@ -10,9 +10,10 @@
 //! part     0xFF         part id     bytes (the last; all of them together are a message)
 //! ```
 //!
-//! Numbers are varints as in postcard. Heartbeats and commits have shorter forms, too: see `together.rs`. Records travel behind the bar as they are: they are slices of what the client
-//! sent, or of the broker's memory, and become slices of what was received. From version 3 on, records of a fetch that
-//! have crossed the lane before, and that the gateway keeps, are named among the lengths and do not travel again.
+//! Numbers are varints as in postcard. Heartbeats and commits have shorter forms, too: see `together.rs`. Records
+//! travel behind the bar as they are: they are slices of what the client sent, or of the broker's memory, and become
+//! slices of what was received. From version 3 on, records of a fetch that have crossed the lane before, and that
+//! the gateway keeps, are named among the lengths and do not travel again.
 
 mod batch_run;
 mod codes;

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 use std::future;
-use std::slice;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -73,10 +72,10 @@ pub(crate) enum Asked {
 }
 
 impl Asked {
-    pub(crate) fn ops(&self) -> &[Op] {
+    fn count(&self) -> u32 {
         match self {
-            Self::One(op) => slice::from_ref(op),
-            Self::Together(ops) => ops,
+            Self::One(_) => 1,
+            Self::Together(ops) => u32::try_from(ops.len()).unwrap_or(u32::MAX),
         }
     }
 
@@ -154,8 +153,7 @@ impl Lane {
         asked: &mut Asked,
         has_place: impl FnOnce() -> bool,
     ) -> Result<u32, Unsent> {
-        let count = u32::try_from(asked.ops().len()).unwrap_or(u32::MAX);
-        let Some(id) = self.slots.lock().take(count) else { return Err(Unsent::Refused) };
+        let Some(id) = self.slots.lock().take(asked.count()) else { return Err(Unsent::Refused) };
         let mut outgoing = self.outgoing.lock();
         if outgoing.is_closed {
             return Err(Unsent::Refused);

@@ -9,7 +9,6 @@ use coordination::error_code::ErrorCode;
 use coordination::group::{Effects, Now, Shard, Ticket};
 use coordination::ids::TopicId;
 use coordination::reply::Reply;
-
 use rail::Durable;
 
 /// Why a shard could not be asked.

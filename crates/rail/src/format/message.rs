@@ -10,6 +10,7 @@ use super::codes::{
 use super::control::{Announced, Hello, Welcome};
 use super::kept_records::{KeptRecords, SentRecords};
 use super::put::{put, put_number, take, take_bounded, take_number};
+use super::records::all_read;
 use super::together::{self, Memory, Run, Said};
 use super::{FormatError, Version};
 use crate::carrier::TraceContext;
@@ -347,7 +348,7 @@ fn split_code(message: &Bytes) -> Result<(u8, &[u8]), FormatError> {
 }
 
 fn finish<T>(name: &'static str, rest: &[u8], message: T) -> Result<T, FormatError> {
-    if rest.is_empty() { Ok(message) } else { Err(FormatError::Trailing(name, rest.len())) }
+    all_read(name, rest).map(|()| message)
 }
 
 fn take_id(name: &'static str, bytes: &mut &[u8]) -> Result<u32, FormatError> {

@@ -24,6 +24,7 @@ use coordination::reply::Reply;
 use super::FormatError;
 use super::codes::{code_of, code_of_reply, put_reply, take_reply};
 use super::put::{put, put_number, take, take_bounded, take_number};
+use super::records::all_read;
 use crate::limits::{REMEMBERED_COMMIT, REMEMBERED_HEARTBEAT, TOGETHER};
 
 /// What a message is called that has several ops, or replies.
@@ -295,7 +296,7 @@ impl Left {
     /// The code of the next one; `None` at the end of the message.
     fn next(&mut self, rest: &mut &[u8]) -> Result<Option<u8>, FormatError> {
         if self.0 == 0 {
-            return if rest.is_empty() { Ok(None) } else { Err(FormatError::Trailing(NAME, rest.len())) };
+            return all_read(NAME, rest).map(|()| None);
         }
         self.0 -= 1;
         let (&code, behind) = rest.split_first().ok_or(FormatError::Short(NAME))?;
@@ -321,7 +322,7 @@ fn take_bytes(message: &Bytes, rest: &mut &[u8]) -> Result<Bytes, FormatError> {
 
 fn whole_commit(mut body: &[u8]) -> Result<op::OffsetCommit, FormatError> {
     let commit = take("OffsetCommit", &mut body)?;
-    if body.is_empty() { Ok(commit) } else { Err(FormatError::Trailing("OffsetCommit", body.len())) }
+    all_read("OffsetCommit", body).map(|()| commit)
 }
 
 #[cfg(test)]
