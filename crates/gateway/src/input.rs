@@ -106,21 +106,31 @@ impl Input {
     /// Room for the next read, never empty.
     pub(crate) fn spare(&mut self) -> &mut BytesMut {
         let received = self.buffer.len();
-        let wanted = match self.buffer.first_chunk::<PREFIX>() {
+        let wanted = match self.buffer.first_chunk::<PREFIX>().map(|prefix| self.announced(*prefix)) {
             // A frame that will not fit gets room for exactly itself, so that a large one is read by few calls
             // straight to where it stays, and ends where its memory ends.
-            Some(prefix) if received < self.announced(*prefix) && self.announced(*prefix) > self.room => {
-                let missing = self.announced(*prefix) - received;
-                let earned = cmp::max(received * (GROWTH - 1), self.room);
-                // A last step that would be small is taken together with this one, or nearly all would be moved
-                // for it.
-                if missing / 2 <= earned { missing } else { earned }
+            Some(announced) if received < announced && announced > self.room => {
+                let piece = Self::earned(received, announced);
+                if piece > self.room { piece - received } else { cmp::min(self.room, announced - received) }
             }
             _ if self.buffer.capacity() - received >= self.room / 4 => return &mut self.buffer,
             _ => self.room,
         };
         self.buffer.reserve(wanted);
         &mut self.buffer
+    }
+
+    /// How much memory a frame of `announced` bytes has earned with the `received` bytes that are there.
+    ///
+    /// All of it, or a part that is [`GROWTH`] times smaller, or one that is so much smaller again: what moves from
+    /// a part that is full to the next is a small part of that, however much one read brings. A part that is half
+    /// full already is passed over, or nearly all of it would be moved twice.
+    fn earned(received: usize, announced: usize) -> usize {
+        let mut piece = announced;
+        while piece / GROWTH / 2 > received {
+            piece /= GROWTH;
+        }
+        piece
     }
 
     /// The bytes that a frame with this size in front takes in all, as far as its size is allowed.
@@ -210,6 +220,28 @@ mod tests {
         feed(&mut input, &bytes);
         assert_eq!(input.front(), Ok(Front::Frame(1 << 20)));
         assert!(input.buffer.capacity() <= bytes.len() + READ_MAX, "{}", input.buffer.capacity());
+    }
+
+    #[test]
+    fn a_frame_of_a_hundred_megabytes_that_comes_in_one_stroke_moves_a_sixteenth_of_itself_at_most() {
+        let mut input = Input::new(MAX);
+        let bytes = frame(MAX - PREFIX);
+        let mut bytes = &bytes[..];
+        let mut moves = Vec::new();
+        while !bytes.is_empty() {
+            let (held, full) = (input.buffer.len(), input.buffer.capacity());
+            let spare = input.spare();
+            let room = cmp::min(bytes.len(), spare.capacity() - spare.len());
+            if spare.capacity() != full {
+                moves.push(held);
+            }
+            spare.extend_from_slice(&bytes[..room]);
+            input.note_read(room);
+            bytes = &bytes[room..];
+        }
+        assert!(moves.iter().all(|held| *held <= MAX / GROWTH), "{moves:?} bytes were moved");
+        assert!(moves.len() < 10, "{moves:?} bytes were moved");
+        assert_eq!(input.buffer.capacity(), MAX, "it ends where its memory ends");
     }
 
     #[test]

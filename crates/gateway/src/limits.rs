@@ -14,7 +14,8 @@ pub(crate) const READ_MAX: usize = 64 << 10;
 pub(crate) const KEPT_IN_PLACE: usize = READ_MAX / 4;
 
 /// How much room a frame gets for each byte of it that has arrived. Its announced length is only a claim;
-/// with this factor a frame of 1 MiB is moved once while it is still 64 KiB, and a claim alone gets nothing.
+/// with this factor a frame of 1 MiB is moved once while it is still 64 KiB, and a claim alone gets nothing. Up to
+/// twice as much where that spares a move.
 pub(crate) const GROWTH: usize = 16;
 
 /// How far a connection is read while its next request may not start yet. Enough to notice that the client
