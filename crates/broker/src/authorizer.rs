@@ -11,7 +11,7 @@ use coordination::ids::{OrgId, TopicId};
 use coordination::op::Op;
 use coordination::reply::Reply;
 use coordination::settings::{Settings, SuperUser};
-use rail::{Answer, Carrier};
+use rail::{Answer, Carrier, SentRecords};
 
 use crate::{Inner, fetch};
 
@@ -35,8 +35,14 @@ impl Authorizer {
         })
     }
 
-    /// Does what of the op is allowed, and refuses the rest.
-    pub(crate) fn call(&self, inner: &Arc<Inner>, carrier: &Carrier, op: Op) -> Answer {
+    /// Does what of the op is allowed, and refuses the rest. `sent` is what a fetch need not read again.
+    pub(crate) fn call(
+        &self,
+        inner: &Arc<Inner>,
+        carrier: &Carrier,
+        op: Op,
+        sent: Option<&SentRecords>,
+    ) -> Answer {
         let topics = OrgTopics { inner, org: carrier.org() };
         let (asker, screened) = inner.admin.look(|catalog| {
             let asker = self.asker(catalog, carrier);
@@ -45,7 +51,7 @@ impl Authorizer {
         });
         let (op, mend) = match screened {
             Screened::Refused(reply) => return reply.into(),
-            Screened::Fetch(op) => return fetch::handle_fetch(inner, carrier, Some(&asker), op),
+            Screened::Fetch(op) => return fetch::handle_fetch(inner, carrier, Some(&asker), op, sent),
             Screened::Allowed(op, mend) => (op, mend),
         };
         let answer = inner.perform(carrier, op);

@@ -16,7 +16,7 @@ use coordination::error_code::ErrorCode;
 use coordination::ids::{OrgId, TopicId};
 use coordination::op::{self, TopicRef};
 use coordination::reply::{self, Reply};
-use rail::{Answer, Carrier};
+use rail::{Answer, AtHand, Carrier, SentRecords};
 use store::{ReadBatches, ReadError};
 
 use crate::Inner;
@@ -28,12 +28,14 @@ use crate::read_budget::ReadBudget;
 use crate::share::Share;
 
 /// Handles one fetch request. With an `asker` only what that may read is read; what a session holds is asked for again
-/// each time, since rules change while it goes on.
+/// each time, since rules change while it goes on. What the client's gateway has of what was `sent` before is not read
+/// again where that would need the disk.
 pub(crate) fn handle_fetch(
     inner: &Arc<Inner>,
     carrier: &Carrier,
     asker: Option<&Asker>,
     mut op: op::Fetch,
+    sent: Option<&SentRecords>,
 ) -> Answer {
     let (wanted, context) = match begin(&inner.sessions, inner.uptime(), carrier, &mut op) {
         Ok(begun) => begun,
@@ -66,7 +68,7 @@ pub(crate) fn handle_fetch(
         // As in Kafka, an answer without records tells how long to wait for them.
         return ending.reply(found).into();
     }
-    let found = fetch.pass(Reach::Memory);
+    let found = fetch.pass(Reach::Memory(sent));
     match found {
         Some(found)
             if fetch.reads.is_empty() || op.max_wait.is_zero() || found.is_enough(fetch.min_bytes) =>
@@ -106,7 +108,7 @@ async fn wait(
     let moved = Arc::new(Notify::new());
     let _watches: Vec<_> = fetch.reads.iter().map(|read| read.partition.log().watch(&moved)).collect();
     loop {
-        let found = match fetch.pass(Reach::Memory) {
+        let found = match fetch.pass(Reach::Memory(None)) {
             Some(found) => found,
             None => fetch.pass_on_disk().await,
         };
@@ -164,9 +166,10 @@ fn resolve(inner: &Inner, org: OrgId, asker: Option<&Asker>, wanted: &[Wanted]) 
             }
         };
         let index = wanted.partition.index;
-        match topic.as_ref().map(|topic| topic.partition(index)) {
-            Ok(Some(partition)) => reads.push(Read {
+        match topic.as_ref().map(|topic| Some((topic.id, topic.partition(index)?))) {
+            Ok(Some((topic, partition))) => reads.push(Read {
                 at,
+                topic,
                 by_id: matches!(*wanted.topic, TopicRef::Id(_)),
                 partition: Arc::clone(partition),
                 from: wanted.partition.clone(),
@@ -199,6 +202,7 @@ struct Read {
     at: usize,
     /// Whether the client names the topic by its id.
     by_id: bool,
+    topic: TopicId,
     partition: Arc<Partition>,
     from: op::FetchPartition,
 }
@@ -218,7 +222,8 @@ struct Reading {
 enum Reach<'a> {
     /// No records at all.
     Nothing,
-    Memory,
+    /// The broker's memory, and that of the client's gateway.
+    Memory(Option<&'a SentRecords>),
     /// Within what slow clients leave.
     Disk(&'a Arc<ReadBudget>),
 }
@@ -251,7 +256,7 @@ impl Reading {
             };
             // The first batch of the answer comes whole whatever its size: a client must get on.
             let answer = read.look(reach, most, found.bytes == 0)?;
-            found.bytes += answer.records.iter().map(Bytes::len).sum::<usize>();
+            found.bytes += answer.bytes();
             found.urgent |= answer.error.is_some() || answer.diverging_epoch.is_some();
             found.answers.push((read.at, answer));
         }
@@ -313,10 +318,15 @@ impl Read {
             };
             return Some(refusal(index, code));
         };
+        // Looked at before the records, so that these are never older than it says.
+        let files = log.files_version();
         let read = match reach {
             Reach::Nothing if within.contains(&offset) => return Some(self.answer(Vec::new())),
             Reach::Nothing => return Some(refusal(index, ErrorCode::OffsetOutOfRange)),
-            Reach::Memory => log.read_recent(offset, max_bytes, at_least_one)?,
+            Reach::Memory(sent) => match log.read_recent(offset, max_bytes, at_least_one) {
+                Some(read) => read,
+                None => return self.at_hand(sent?, files, max_bytes),
+            },
             Reach::Disk(budget) => {
                 let reserved = budget.reserve(max_bytes);
                 log.read(offset, reserved.bytes(), at_least_one)
@@ -324,7 +334,10 @@ impl Read {
             }
         };
         Some(match read {
-            Ok(ReadBatches { chunks, .. }) => self.answer(chunks),
+            Ok(ReadBatches { chunks, .. }) => {
+                let origin = reply::Origin { files, ..reply::Origin::default() };
+                reply::FetchPartition { origin, ..self.answer(chunks) }
+            }
             Err(ReadError::OutOfRange { .. }) => refusal(index, ErrorCode::OffsetOutOfRange),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
@@ -332,6 +345,19 @@ impl Read {
                 refusal(index, ErrorCode::KafkaStorageError)
             }
         })
+    }
+
+    /// The answer with what the client's gateway has, if that is worth an answer: half of what the client takes, or all
+    /// there is.
+    fn at_hand(&self, sent: &SentRecords, files: u64, max_bytes: usize) -> Option<reply::FetchPartition> {
+        let (log, from) = (self.partition.log(), &self.from);
+        let AtHand { numbers, bytes, next_offset } =
+            sent.from(self.topic, from.index, files, from.fetch_offset, max_bytes);
+        if bytes == 0 || (bytes < max_bytes / 2 && next_offset < log.end_offset()) {
+            return None;
+        }
+        let origin = reply::Origin { files, at_hand: numbers, bytes };
+        Some(reply::FetchPartition { origin, ..self.answer(Vec::new()) })
     }
 
     /// The answer with these records. The high watermark is looked at after the records, so that it never lies
@@ -347,6 +373,7 @@ impl Read {
             diverging_epoch: None,
             current_leader_epoch: None,
             records,
+            origin: reply::Origin::default(),
         }
     }
 }
@@ -371,7 +398,7 @@ impl Ending {
         let throttle = match taken {
             Ok(pause) => pause.max(owed),
             Err(pause) => {
-                answers.iter_mut().for_each(|(_, answer)| answer.records.clear());
+                answers.iter_mut().for_each(|(_, answer)| answer.clear_records());
                 bytes = 0;
                 pause
             }
@@ -426,5 +453,6 @@ fn refusal(index: i32, code: ErrorCode) -> reply::FetchPartition {
         diverging_epoch: None,
         current_leader_epoch: None,
         records: Vec::new(),
+        origin: reply::Origin::default(),
     }
 }

@@ -232,7 +232,7 @@ impl Session {
             let Some(&place) = self.places.get(&key) else { return true };
             let Some(entry) = self.entries.get_mut(&place) else { return true };
             let news = entry.is_news(answer);
-            if !answer.records.is_empty()
+            if answer.has_records()
                 && let Some(entry) = self.entries.remove(&place)
             {
                 self.entries.insert(self.next_place, entry);
@@ -284,7 +284,7 @@ impl Session {
 impl Entry {
     /// Whether a client in a session must hear of `answer`; what it holds is remembered as told.
     fn is_news(&mut self, answer: &reply::FetchPartition) -> bool {
-        let news = !answer.records.is_empty()
+        let news = answer.has_records()
             || answer.high_watermark != self.high_watermark
             || answer.log_start_offset != self.log_start_offset
             || answer.error.is_some()
@@ -412,6 +412,7 @@ mod tests {
             diverging_epoch: None,
             current_leader_epoch: None,
             records: Vec::new(),
+            origin: reply::Origin::default(),
         }
     }
 

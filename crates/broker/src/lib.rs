@@ -42,10 +42,10 @@ use tokio::task::JoinHandle;
 use coordination::catalog::TOPIC_NAME_OF_OFFSETS;
 use coordination::error_code::ErrorCode;
 use coordination::ids::{OrgId, TopicId};
-use coordination::op::Op;
+use coordination::op::{self, Op};
 use coordination::record::Org;
 use coordination::settings::Settings;
-use rail::{Answer, Carrier, Rail, Roster};
+use rail::{Answer, Carrier, Rail, Roster, SentRecords};
 use store::LocalStore;
 
 use admin::{Admin, Follower, RecordLogError};
@@ -211,7 +211,14 @@ impl Rail for Broker {
     fn call(&self, carrier: &Carrier, op: Op) -> Answer {
         match &self.inner.authorizer {
             None => self.inner.perform(carrier, op),
-            Some(authorizer) => authorizer.call(&self.inner, carrier, op),
+            Some(authorizer) => authorizer.call(&self.inner, carrier, op, None),
+        }
+    }
+
+    fn fetch(&self, carrier: &Carrier, fetch: op::Fetch, sent: &SentRecords) -> Answer {
+        match &self.inner.authorizer {
+            None => fetch::handle_fetch(&self.inner, carrier, None, fetch, Some(sent)),
+            Some(authorizer) => authorizer.call(&self.inner, carrier, Op::Fetch(fetch), Some(sent)),
         }
     }
 
@@ -254,7 +261,7 @@ impl Inner {
         let org = carrier.org();
         match op {
             Op::Produce(op) => produce::handle_produce(self, org, op),
-            Op::Fetch(op) => fetch::handle_fetch(self, carrier, None, op),
+            Op::Fetch(op) => fetch::handle_fetch(self, carrier, None, op, None),
             Op::ListOffsets(op) => list_offsets::handle_list_offsets(self, org, op),
             Op::OffsetForLeaderEpoch(op) => leader_epoch::handle_offset_for_leader_epoch(self, org, op),
             Op::DeleteRecords(op) => delete_records::handle_delete_records(self, org, op),

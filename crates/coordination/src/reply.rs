@@ -234,6 +234,40 @@ pub struct FetchPartition {
     pub current_leader_epoch: Option<i32>,
     /// Whole batches, in order, sharing the broker's memory.
     pub records: Vec<Bytes>,
+    /// What the broker tells of them to who carries the answer. It goes no further.
+    #[serde(skip)]
+    pub origin: Origin,
+}
+
+impl FetchPartition {
+    /// Whether a client gets records by this.
+    #[must_use]
+    pub fn has_records(&self) -> bool {
+        !self.records.is_empty() || self.origin.bytes > 0
+    }
+
+    /// How many bytes of records a client gets by this.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.origin.bytes + self.records.iter().map(Bytes::len).sum::<usize>()
+    }
+
+    /// Keeps all records back.
+    pub fn clear_records(&mut self) {
+        self.records.clear();
+        self.origin = Origin::default();
+    }
+}
+
+/// Where records of an answer come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The state of the log's files. As long as it is the same, the same records are at the same offset.
+    pub files: u64,
+    /// Records before all others that who carries the answer has at hand, by its own numbers for them.
+    pub at_hand: Vec<u64>,
+    /// How many bytes these are.
+    pub bytes: usize,
 }
 
 /// Found offsets.

@@ -73,6 +73,7 @@ pub(crate) fn encode_fetch() -> Result<usize> {
             diverging_epoch: None,
             current_leader_epoch: None,
             records: vec![records.clone()],
+            origin: reply::Origin::default(),
         };
         let partitions = (0..PARTITIONS).map(partition).collect();
         let topics = vec![reply::FetchTopic { topic, id: None, partitions }];

@@ -31,7 +31,7 @@ pub(crate) mod version;
 pub use codes::{OpCode, op_codes, since};
 pub use control::{Announced, Hello, Welcome};
 pub use inlet::Inlet;
-pub use kept_records::{KeptRecords, SentRecords};
+pub use kept_records::{AtHand, KeptRecords, SentRecords};
 pub use message::{FromBroker, FromGateway, Head, LaneClass};
 pub use outbox::{Order, Outbox};
 pub use together::{Memory, Run, Said, is_gathered};

@@ -30,14 +30,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use coordination::op::Op;
+use coordination::op::{self, Op};
 use coordination::reply::Reply;
 
 pub use acceptor::{Acceptor, Gatekeeper, LiveGateway, Refused};
 pub use carrier::{ANONYMOUS, Carrier, TraceContext};
 pub use dialler::LinkState;
 pub use endpoint::{BindError, bind, bind_to_dial, local_address};
-pub use format::{Hello, Run};
+pub use format::{AtHand, Hello, Run, SentRecords};
 pub use gated::{Dropped, Durable, Gated, Progress, Woken};
 pub use iroh::{Endpoint, EndpointId};
 pub use keys::{BrokerAddress, BrokerAddressError, Key, KeyError};
@@ -58,6 +58,13 @@ pub trait Rail: Send + Sync + 'static {
     /// Dropping an answer gives up the reply that is still owed, as when a client goes away; what the
     /// op has done already stays done.
     fn call(&self, carrier: &Carrier, op: Op) -> Answer;
+
+    /// Hands a fetch over, as [`Self::call`] does, for a client whose gateway keeps records. An answer that is there at
+    /// once may tell of records [at hand](coordination::reply::Origin::at_hand) instead of having them.
+    fn fetch(&self, carrier: &Carrier, fetch: op::Fetch, sent: &SentRecords) -> Answer {
+        let _ = sent;
+        self.call(carrier, Op::Fetch(fetch))
+    }
 
     /// Whether `op` may be kept back for a moment, until all that its client has sent is read, and then be handed over by
     /// [`Self::call_together`]. In one process nothing is gained by that.

@@ -186,6 +186,7 @@ fn refuse_fetch(topic: &coordination::op::FetchTopic) -> reply::FetchTopic {
         diverging_epoch: None,
         current_leader_epoch: None,
         records: Vec::new(),
+        origin: reply::Origin::default(),
     };
     reply::FetchTopic {
         topic: topic.topic.clone(),

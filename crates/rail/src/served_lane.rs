@@ -211,7 +211,11 @@ impl ServedLane {
             self.link.entered(*number);
         }
         carrier.trace = head.trace;
-        match self.link.rail.call(carrier, op) {
+        let answer = match op {
+            Op::Fetch(fetch) if self.sent.is_on() => self.link.rail.fetch(carrier, fetch, &self.sent),
+            op => self.link.rail.call(carrier, op),
+        };
+        match answer {
             Answer::Now(reply) => self.answer(head.id, Ok(Replies::One(reply))),
             later => self.park(head.id, 1, Awaited::One(later)),
         }

@@ -159,6 +159,13 @@ impl PartitionLog {
         self.end.load(Ordering::SeqCst)
     }
 
+    /// Which files the log consists of, as a number that changes whenever some are removed or replaced. Two reads between
+    /// which it has not changed find the same batches at the same offset.
+    #[must_use]
+    pub fn files_version(&self) -> u64 {
+        self.state.lock().files_version
+    }
+
     /// Tells the store of changed topic settings; they hold for what is settled from now on.
     pub fn configure(&self, config: PartitionConfig) {
         self.state.lock().config = config;

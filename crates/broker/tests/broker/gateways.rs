@@ -1,9 +1,12 @@
+use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use coordination::op::Op;
+use coordination::error_code::ErrorCode;
+use coordination::op::{self, Op};
 use coordination::reply::Reply;
 use rail::{Acceptor, BrokerAddress, Carrier, Hello, Key, Rail, RemoteRail};
+use store::{Fault, FaultKind};
 
 use crate::group_world::{commit_op, committed, soon};
 use crate::world::{World, fetch, keyed, records};
@@ -111,6 +114,68 @@ async fn records_come_over_the_link_once_and_only_to_those_whose_they_are() {
         "the second client of each is given what is there"
     );
     assert_ne!(places[0], places[2]);
+    gateway.close().await;
+    acceptor.close().await;
+}
+
+/// What a client gets of a partition through a gateway, in one piece, or the error.
+async fn fetched(
+    gateway: &Arc<RemoteRail>,
+    client: &Carrier,
+    fetch: op::Fetch,
+) -> Result<Vec<u8>, ErrorCode> {
+    let reply = soon(gateway.call(client, Op::Fetch(fetch)).reply()).await.unwrap();
+    let Reply::Fetch(reply) = reply else { panic!("a fetch") };
+    let partition = &reply.topics[0].partitions[0];
+    partition.error.map_or_else(|| Ok(partition.records.concat()), Err)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_gateway_has_of_a_log_is_not_read_again_until_the_log_is_written_anew() {
+    let world = World::new().await;
+    world.create("state", 1, &[("cleanup.policy", "compact"), ("min.cleanable.dirty.ratio", "0")]).await;
+    let long = "x".repeat(2000);
+    for value in ["first", &long] {
+        world
+            .produce("state", 0, keyed(&[(Some("a"), Some(&long)), (Some("b"), Some(value))]))
+            .await
+            .unwrap();
+    }
+    world.settle().await;
+    // What was produced is in the memory of the one that took it.
+    let world = world.restart().await;
+    let (acceptor, address) = accept(&world).await;
+    let key = Key::generate();
+    world.broker.allow_gateway(&key.id().to_string()).await.unwrap();
+    let endpoint = rail::bind_to_dial(&key, &address).await.unwrap();
+    let gateway = RemoteRail::connect(endpoint, address, hello(), 1 << 20);
+    soon(gateway.connected()).await;
+    let client = Carrier::new(Ipv4Addr::LOCALHOST.into(), "PLAINTEXT".into());
+
+    let before = fetched(&gateway, &client, fetch("state", &[(0, 0)])).await.unwrap();
+    assert_eq!(before, world.read("state", 0, 0).await.records.concat());
+    world.disk.fail(Fault { kind: FaultKind::Read, nth: 0, error: io::ErrorKind::Other, from_then_on: true });
+    assert_eq!(fetched(&gateway, &client, fetch("state", &[(0, 0)])).await, Ok(before.clone()));
+    let within = fetched(&gateway, &client, fetch("state", &[(0, 1)])).await;
+    assert_eq!(within, Err(ErrorCode::KafkaStorageError), "nobody knows where in it a client begins");
+    let mut little = fetch("state", &[(0, 0)]);
+    little.topics[0].partitions[0].max_bytes = 3000;
+    let less = fetched(&gateway, &client, little).await;
+    assert_eq!(less, Err(ErrorCode::KafkaStorageError), "it is more than the client takes");
+    world.disk.heal();
+
+    // In a session it is news as what was read is.
+    let mut session = fetch("state", &[(0, 0)]);
+    session.session_epoch = 0;
+    assert_eq!(fetched(&gateway, &client, session).await, Ok(before.clone()));
+
+    world.topic("state").partitions[0].log().roll();
+    world.produce("state", 0, keyed(&[(Some("c"), Some("9"))])).await.unwrap();
+    world.settle().await;
+    world.broker.clean().await;
+    let after = fetched(&gateway, &client, fetch("state", &[(0, 0)])).await.unwrap();
+    assert!(after.len() < before.len(), "what was compacted is gone");
+    assert!(after.starts_with(&world.read("state", 0, 0).await.records.concat()[..100]));
     gateway.close().await;
     acceptor.close().await;
 }

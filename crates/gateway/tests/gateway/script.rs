@@ -246,6 +246,7 @@ fn fetched(fetch: &op::Fetch) -> reply::Fetch {
         diverging_epoch: None,
         current_leader_epoch: None,
         records,
+        origin: reply::Origin::default(),
     };
     let topic =
         reply::FetchTopic { topic: TopicRef::Name("t".into()), id: None, partitions: vec![partition] };

@@ -16,6 +16,8 @@ pub(super) struct BatchRun {
     pub(super) length: usize,
     /// The offset of the first batch.
     pub(super) base_offset: i64,
+    /// The offset behind the last batch.
+    pub(super) next_offset: i64,
     /// A digest of the headers of all batches. A header has the checksum of what follows it, so batches that were
     /// written anew, as by compaction, have another digest.
     pub(super) digest: u64,
@@ -23,6 +25,9 @@ pub(super) struct BatchRun {
 
 /// What every record batch begins with.
 const HEADER: usize = 61;
+
+/// Where in the header the distance of a batch's last offset from its first is.
+const LAST_OFFSET_DELTA: usize = 23;
 
 /// What of the header a batch's length does not count.
 const UNCOUNTED: usize = 12;
@@ -35,6 +40,7 @@ impl BatchRun {
     pub(super) fn first_of(pieces: &[Bytes], hashes: &impl BuildHasher) -> Option<Self> {
         let mut digest = hashes.build_hasher();
         let mut base_offset = None;
+        let mut next_offset = 0;
         let mut length = 0;
         // What pieces that follow have of the batch.
         let mut missing = 0;
@@ -47,7 +53,10 @@ impl BatchRun {
                 let (offset, rest) = header.split_first_chunk::<8>()?;
                 let counted = usize::try_from(u32::from_be_bytes(*rest.first_chunk()?)).ok()?;
                 let size = counted.checked_add(UNCOUNTED).filter(|&size| size >= HEADER)?;
-                base_offset.get_or_insert(i64::from_be_bytes(*offset));
+                let offset = i64::from_be_bytes(*offset);
+                let last = i32::from_be_bytes(*header[LAST_OFFSET_DELTA..].first_chunk()?);
+                base_offset.get_or_insert(offset);
+                next_offset = offset.checked_add(i64::from(last))?.checked_add(1)?;
                 digest.write(header);
                 let here = size.min(piece.len() - at);
                 at += here;
@@ -56,7 +65,8 @@ impl BatchRun {
             if missing == 0
                 && let Some(base_offset) = base_offset
             {
-                return Some(Self { pieces: place + 1, length, base_offset, digest: digest.finish() });
+                let (pieces, digest) = (place + 1, digest.finish());
+                return Some(Self { pieces, length, base_offset, next_offset, digest });
             }
         }
         None
@@ -74,6 +84,17 @@ mod tests {
         let mut batch = [&base_offset.to_be_bytes()[..], &counted].concat();
         batch.resize(size, 7);
         batch
+    }
+
+    #[test]
+    fn a_run_ends_behind_the_last_offset_of_its_last_batch() {
+        let mut last = batch(9, 200);
+        last[LAST_OFFSET_DELTA..LAST_OFFSET_DELTA + 4].copy_from_slice(&3_i32.to_be_bytes());
+        let pieces = [Bytes::from([batch(5, 100), last].concat())];
+        let run = BatchRun::first_of(&pieces, &RandomState::new()).expect("batches");
+        assert_eq!((run.base_offset, run.next_offset), (5, 13));
+        let beyond = [Bytes::from(batch(i64::MAX, 100))];
+        assert_eq!(BatchRun::first_of(&beyond, &RandomState::new()), None, "no offset is there");
     }
 
     fn run(pieces: &[&[u8]]) -> Option<(usize, usize, i64)> {

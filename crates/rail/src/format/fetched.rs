@@ -49,13 +49,23 @@ pub(super) fn put_records(
     for topic in &mut fetch.topics {
         let known = topic.id.filter(|_| sent.is_on());
         for partition in &mut topic.partitions {
+            for number in std::mem::take(&mut partition.origin.at_hand) {
+                let Some((back, length)) = sent.back(number) else {
+                    // The client asks again for what is missing, and it is read then.
+                    partition.records.clear();
+                    break;
+                };
+                put_number(back << 2 | AGAIN, lengths);
+                total += length;
+            }
+            let files = partition.origin.files;
             let mut pieces = std::mem::take(&mut partition.records).into_iter();
             total += pieces.as_slice().iter().map(Bytes::len).sum::<usize>();
             while let Some(topic) = known
                 && let Some(run) = sent.first_run(pieces.as_slice())
             {
                 let of_the_run = pieces.by_ref().take(run.pieces);
-                match sent.say(topic, partition.index, &run) {
+                match sent.say(topic, partition.index, files, &run) {
                     Saying::Here => {
                         put_number((run.length as u64) << 2 | HERE, lengths);
                         records.extend(of_the_run);

@@ -19,30 +19,45 @@ use crate::limits::{APART, KEPT_COUNT, SENT_RECORDS_MAX};
 pub struct SentRecords {
     most: usize,
     bytes: usize,
-    /// In the order in which they were sent, the oldest first.
-    order: VecDeque<Name>,
+    /// In the order in which they were sent, the oldest first, with their lengths.
+    order: VecDeque<(Place, usize)>,
     /// How many there have ever been. The last has this number.
     count: u64,
-    known: HashMap<Name, Known>,
+    known: HashMap<Place, Known>,
 }
 
-/// What records are known by.
+/// Where records begin.
 ///
 /// A topic's id is given once, over all organisations, so no client can be given records of another organisation, nor
 /// of a topic that was deleted and had the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Name {
+struct Place {
     topic: TopicId,
     partition: i32,
     base_offset: i64,
-    length: usize,
 }
 
-/// The newest records that were sent under a name.
+/// The newest records that were sent of a place.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     number: u64,
+    length: usize,
     digest: u64,
+    /// The offset behind them.
+    next_offset: i64,
+    /// The state of the log's files in which they were seen there last.
+    files: u64,
+}
+
+/// Records that a gateway keeps, one behind the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AtHand {
+    /// Their numbers.
+    pub numbers: Vec<u64>,
+    /// Their bytes.
+    pub bytes: usize,
+    /// The offset behind the last.
+    pub next_offset: i64,
 }
 
 /// What is said of records.
@@ -74,22 +89,49 @@ impl SentRecords {
     }
 
     /// Says how records are sent, which is done then.
-    pub(super) fn say(&mut self, topic: TopicId, partition: i32, run: &BatchRun) -> Saying {
-        let &BatchRun { length, base_offset, digest, .. } = run;
+    pub(super) fn say(&mut self, topic: TopicId, partition: i32, files: u64, run: &BatchRun) -> Saying {
+        let &BatchRun { length, base_offset, next_offset, digest, .. } = run;
         // To name few bytes costs as much as to send them. More than there is room for would drive out all others.
         if length < APART || length > self.most {
             return Saying::Here;
         }
-        let name = Name { topic, partition, base_offset, length };
-        match self.known.get(&name) {
-            Some(known) if known.digest == digest => return Saying::Again(self.count - known.number),
+        let place = Place { topic, partition, base_offset };
+        match self.known.get_mut(&place) {
+            Some(known) if known.digest == digest && known.length == length => {
+                known.files = files;
+                return Saying::Again(self.count - known.number);
+            }
             _ => {}
         }
         self.count += 1;
-        self.known.insert(name, Known { number: self.count, digest });
-        self.order.push_back(name);
+        self.known.insert(place, Known { number: self.count, length, digest, next_offset, files });
+        self.order.push_back((place, length));
         self.bytes += length;
         Saying::Kept
+    }
+
+    /// What the gateway keeps of a partition from `offset` on, `most` bytes at most, if it was sent while the log's files
+    /// were as they are now.
+    pub fn from(&self, topic: TopicId, partition: i32, files: u64, offset: i64, most: usize) -> AtHand {
+        let mut found = AtHand { next_offset: offset, ..AtHand::default() };
+        loop {
+            let place = Place { topic, partition, base_offset: found.next_offset };
+            match self.known.get(&place) {
+                Some(known) if known.files == files && found.bytes + known.length <= most => {
+                    found.numbers.push(known.number);
+                    found.bytes += known.length;
+                    found.next_offset = known.next_offset;
+                }
+                _ => return found,
+            }
+        }
+    }
+
+    /// How many were sent behind the records with this number, and their length; nothing if they are forgotten.
+    pub(super) fn back(&self, number: u64) -> Option<(u64, usize)> {
+        let back = self.count.checked_sub(number)?;
+        let place = self.order.len().checked_sub(1)?.checked_sub(usize::try_from(back).ok()?)?;
+        Some((back, self.order.get(place)?.1))
     }
 
     /// Forgets the oldest until the rest is within its bounds. Says how many they were, which the gateway is told at the
@@ -98,11 +140,11 @@ impl SentRecords {
         let mut forgotten = 0;
         while self.bytes > self.most || self.order.len() > KEPT_COUNT {
             let oldest = self.count - self.order.len() as u64 + 1;
-            let Some(name) = self.order.pop_front() else { break };
-            self.bytes -= name.length;
-            // Others may have been sent under the name since then.
-            if self.known.get(&name).is_some_and(|known| known.number == oldest) {
-                self.known.remove(&name);
+            let Some((place, length)) = self.order.pop_front() else { break };
+            self.bytes -= length;
+            // Others may have been sent of the place since then.
+            if self.known.get(&place).is_some_and(|known| known.number == oldest) {
+                self.known.remove(&place);
             }
             forgotten += 1;
         }
@@ -170,7 +212,7 @@ mod tests {
     const TOPIC: TopicId = TopicId::from_u128(1);
 
     fn run(base_offset: i64, length: usize, digest: u64) -> BatchRun {
-        BatchRun { pieces: 1, length, base_offset, digest }
+        BatchRun { pieces: 1, length, base_offset, next_offset: base_offset + 10, digest }
     }
 
     #[test]
@@ -178,9 +220,9 @@ mod tests {
         let mut sent = SentRecords::new(1 << 20);
         let runs = [run(0, 2000, 1), run(10, 3000, 2), run(20, 4000, 3)];
         for run in &runs {
-            assert_eq!(sent.say(TOPIC, 0, run), Saying::Kept);
+            assert_eq!(sent.say(TOPIC, 0, 0, run), Saying::Kept);
         }
-        let again = runs.map(|run| sent.say(TOPIC, 0, &run));
+        let again = runs.map(|run| sent.say(TOPIC, 0, 0, &run));
         assert_eq!(again, [Saying::Again(2), Saying::Again(1), Saying::Again(0)]);
         assert_eq!(sent.forget(), 0);
     }
@@ -189,16 +231,16 @@ mod tests {
     fn what_differs_in_anything_is_sent() {
         let mut sent = SentRecords::new(1 << 20);
         let first = run(7, 2000, 1);
-        assert_eq!(sent.say(TOPIC, 0, &first), Saying::Kept);
-        assert_eq!(sent.say(TopicId::from_u128(2), 0, &first), Saying::Kept, "another topic");
-        assert_eq!(sent.say(TOPIC, 1, &first), Saying::Kept, "another partition");
-        assert_eq!(sent.say(TOPIC, 0, &run(8, 2000, 1)), Saying::Kept, "another offset");
-        assert_eq!(sent.say(TOPIC, 0, &run(7, 2001, 1)), Saying::Kept, "another length");
-        assert_eq!(sent.say(TOPIC, 0, &first), Saying::Again(4));
+        assert_eq!(sent.say(TOPIC, 0, 0, &first), Saying::Kept);
+        assert_eq!(sent.say(TopicId::from_u128(2), 0, 0, &first), Saying::Kept, "another topic");
+        assert_eq!(sent.say(TOPIC, 1, 0, &first), Saying::Kept, "another partition");
+        assert_eq!(sent.say(TOPIC, 0, 0, &run(8, 2000, 1)), Saying::Kept, "another offset");
+        assert_eq!(sent.say(TOPIC, 0, 0, &first), Saying::Again(3));
+        assert_eq!(sent.say(TOPIC, 0, 0, &run(7, 2001, 1)), Saying::Kept, "another length");
         let rewritten = run(7, 2000, 2);
-        assert_eq!(sent.say(TOPIC, 0, &rewritten), Saying::Kept, "other headers");
-        assert_eq!(sent.say(TOPIC, 0, &rewritten), Saying::Again(0));
-        assert_eq!(sent.say(TOPIC, 0, &first), Saying::Kept, "what was before is not known any more");
+        assert_eq!(sent.say(TOPIC, 0, 0, &rewritten), Saying::Kept, "other headers");
+        assert_eq!(sent.say(TOPIC, 0, 0, &rewritten), Saying::Again(0));
+        assert_eq!(sent.say(TOPIC, 0, 0, &first), Saying::Kept, "what was before is not known any more");
     }
 
     #[test]
@@ -206,11 +248,11 @@ mod tests {
         let mut sent = SentRecords::new(5000);
         let runs = [run(0, 2000, 1), run(10, 2000, 2), run(20, 2000, 3)];
         for run in &runs {
-            assert_eq!(sent.say(TOPIC, 0, run), Saying::Kept);
+            assert_eq!(sent.say(TOPIC, 0, 0, run), Saying::Kept);
         }
         assert_eq!(sent.forget(), 1);
-        assert_eq!(sent.say(TOPIC, 0, &runs[1]), Saying::Again(1));
-        assert_eq!(sent.say(TOPIC, 0, &runs[0]), Saying::Kept);
+        assert_eq!(sent.say(TOPIC, 0, 0, &runs[1]), Saying::Again(1));
+        assert_eq!(sent.say(TOPIC, 0, 0, &runs[0]), Saying::Kept);
         assert_eq!(sent.forget(), 1);
         assert_eq!(sent.known.len(), 2);
     }
@@ -218,20 +260,65 @@ mod tests {
     #[test]
     fn a_name_that_was_given_again_outlives_the_oldest_that_had_it() {
         let mut sent = SentRecords::new(5000);
-        assert_eq!(sent.say(TOPIC, 0, &run(0, 2000, 1)), Saying::Kept);
-        assert_eq!(sent.say(TOPIC, 0, &run(0, 2000, 2)), Saying::Kept);
-        assert_eq!(sent.say(TOPIC, 0, &run(9, 2000, 3)), Saying::Kept);
+        assert_eq!(sent.say(TOPIC, 0, 0, &run(0, 2000, 1)), Saying::Kept);
+        assert_eq!(sent.say(TOPIC, 0, 0, &run(0, 2000, 2)), Saying::Kept);
+        assert_eq!(sent.say(TOPIC, 0, 0, &run(9, 2000, 3)), Saying::Kept);
         assert_eq!(sent.forget(), 1);
-        assert_eq!(sent.say(TOPIC, 0, &run(0, 2000, 2)), Saying::Again(1));
+        assert_eq!(sent.say(TOPIC, 0, 0, &run(0, 2000, 2)), Saying::Again(1));
+    }
+
+    #[test]
+    fn what_a_gateway_has_is_found_from_an_offset_on_as_far_as_it_goes() {
+        let mut sent = SentRecords::new(1 << 20);
+        for offset in [0, 10, 20, 40] {
+            assert_eq!(sent.say(TOPIC, 0, 3, &run(offset, 2000, 1)), Saying::Kept);
+        }
+        let found = |offset, most| sent.from(TOPIC, 0, 3, offset, most);
+        let all = AtHand { numbers: vec![1, 2, 3], bytes: 6000, next_offset: 30 };
+        assert_eq!(found(0, 9000), all, "up to what was never sent");
+        assert_eq!(found(10, 3999), AtHand { numbers: vec![2], bytes: 2000, next_offset: 20 });
+        assert_eq!(found(10, 4000), AtHand { numbers: vec![2, 3], bytes: 4000, next_offset: 30 });
+        for offset in [5, 30, 50, -1, i64::MAX] {
+            assert_eq!(found(offset, 9000), AtHand { next_offset: offset, ..AtHand::default() });
+        }
+        assert_eq!(sent.from(TOPIC, 1, 3, 0, 9000).bytes, 0, "another partition");
+        assert_eq!(sent.from(TopicId::from_u128(2), 0, 3, 0, 9000).bytes, 0, "another topic");
+        assert_eq!(sent.back(1), Some((3, 2000)));
+        assert_eq!(sent.back(4), Some((0, 2000)));
+        assert_eq!((sent.back(0), sent.back(5)), (None, None));
+    }
+
+    #[test]
+    fn what_was_sent_before_files_changed_is_at_hand_again_when_it_was_seen_in_them() {
+        let mut sent = SentRecords::new(1 << 20);
+        assert_eq!(sent.say(TOPIC, 0, 3, &run(0, 2000, 1)), Saying::Kept);
+        assert_eq!(sent.from(TOPIC, 0, 4, 0, 9000).bytes, 0);
+        assert_eq!(sent.say(TOPIC, 0, 4, &run(0, 2000, 1)), Saying::Again(0));
+        assert_eq!(sent.from(TOPIC, 0, 4, 0, 9000).bytes, 2000);
+        assert_eq!(sent.say(TOPIC, 0, 5, &run(0, 2000, 2)), Saying::Kept, "written anew");
+        assert_eq!(sent.from(TOPIC, 0, 5, 0, 9000).numbers, [2]);
+    }
+
+    #[test]
+    fn what_is_forgotten_is_not_at_hand() {
+        let mut sent = SentRecords::new(5000);
+        for offset in [0, 10, 20] {
+            assert_eq!(sent.say(TOPIC, 0, 0, &run(offset, 2000, 1)), Saying::Kept);
+        }
+        assert_eq!(sent.back(1), Some((2, 2000)), "until the end of the message");
+        assert_eq!(sent.forget(), 1);
+        assert_eq!(sent.back(1), None);
+        assert_eq!(sent.from(TOPIC, 0, 0, 0, 9000).bytes, 0);
+        assert_eq!(sent.from(TOPIC, 0, 0, 10, 9000).numbers, [2, 3]);
     }
 
     #[test]
     fn small_and_huge_records_are_not_kept_and_nothing_is_without_room() {
         let mut sent = SentRecords::new(5000);
-        assert_eq!(sent.say(TOPIC, 0, &run(0, APART - 1, 1)), Saying::Here);
-        assert_eq!(sent.say(TOPIC, 0, &run(0, 5001, 1)), Saying::Here);
+        assert_eq!(sent.say(TOPIC, 0, 0, &run(0, APART - 1, 1)), Saying::Here);
+        assert_eq!(sent.say(TOPIC, 0, 0, &run(0, 5001, 1)), Saying::Here);
         assert!(!SentRecords::new(0).is_on());
-        assert_eq!(SentRecords::new(0).say(TOPIC, 0, &run(0, 2000, 1)), Saying::Here);
+        assert_eq!(SentRecords::new(0).say(TOPIC, 0, 0, &run(0, 2000, 1)), Saying::Here);
         assert_eq!(SentRecords::new(u64::MAX).most, SENT_RECORDS_MAX);
     }
 
@@ -240,7 +327,7 @@ mod tests {
         let mut sent = SentRecords::new(u64::MAX);
         let more = 3;
         for offset in 0..i64::try_from(KEPT_COUNT).expect("it fits") + more {
-            assert_eq!(sent.say(TOPIC, 0, &run(offset, APART, 1)), Saying::Kept);
+            assert_eq!(sent.say(TOPIC, 0, 0, &run(offset, APART, 1)), Saying::Kept);
         }
         assert_eq!(sent.forget(), 3);
         assert_eq!((sent.order.len(), sent.known.len()), (KEPT_COUNT, KEPT_COUNT));

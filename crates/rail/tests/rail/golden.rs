@@ -8,7 +8,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use coordination::op::{self, Op};
-use coordination::reply::Reply;
+use coordination::reply::{Origin, Reply};
 use rail::format::{
     self, Announced, FromBroker, FromGateway, Head, Hello, KeptRecords, LaneClass, Memory, Run, Said,
     SentRecords, Version, Welcome, op_codes, since,
@@ -136,7 +136,8 @@ const KEEPS: usize = 3000;
 
 /// What a message means; without what does not travel.
 fn told(said: &impl Debug) -> String {
-    format!("{said:?}").replace(", id: None, partitions", ", partitions")
+    let unsaid = format!(", origin: {:?}", Origin::default());
+    format!("{said:?}").replace(", id: None, partitions", ", partitions").replace(&unsaid, "")
 }
 
 fn line(text: &mut String, version: Version, who: &str, message: &[u8], meaning: &impl Debug) {

@@ -54,6 +54,7 @@ fn partition(index: i32, records: Vec<Bytes>) -> reply::FetchPartition {
         diverging_epoch: None,
         current_leader_epoch: None,
         records,
+        origin: reply::Origin::default(),
     }
 }
 
@@ -93,6 +94,7 @@ fn whole(reply: &Reply) -> (Reply, Vec<Vec<u8>>) {
         topic.id = None;
         for partition in &mut topic.partitions {
             records.push(std::mem::take(&mut partition.records).concat());
+            partition.origin = reply::Origin::default();
         }
     }
     (reply, records)
@@ -131,6 +133,29 @@ impl Form {
 /// written anew.
 type Read = (u8, i32, i64, i64, Form, u8);
 
+/// Some batches of a partition's log, ten offsets each, as they were written at this time.
+fn log_of(topic: u8, partition: i32, written: u8, numbers: std::ops::Range<i64>) -> Vec<Bytes> {
+    let mark = topic * 100 + u8::try_from(partition).expect("small") * 10 + written;
+    let batch = |number: i64| {
+        // Some are smaller than what is kept, some larger than the room.
+        let size = HEADER + usize::try_from(number * number).expect("small") * 300;
+        let mut batch = batch(number * 10, size, mark).to_vec();
+        batch[23..27].copy_from_slice(&9_i32.to_be_bytes());
+        Bytes::from(batch)
+    };
+    numbers.map(batch).collect()
+}
+
+/// A fetch whose records the gateway has under these numbers.
+fn at_hand(id: TopicId, index: i32, numbers: Vec<u64>) -> Reply {
+    let Reply::Fetch(mut fetch) = fetched(Some(id), &[]) else { unreachable!("a fetch") };
+    fetch.topics[0].partitions[0] = reply::FetchPartition {
+        origin: reply::Origin { at_hand: numbers, ..reply::Origin::default() },
+        ..partition(index, Vec::new())
+    };
+    Reply::Fetch(fetch)
+}
+
 fn read() -> impl Strategy<Value = Read> {
     let form = prop_oneof![Just(Form::Single), Just(Form::HeadsApart), Just(Form::Together)];
     (0..2_u8, 0..2_i32, 0..8_i64, 0..4_i64, form, prop_oneof![9 => Just(0_u8), 1 => Just(1_u8)])
@@ -147,23 +172,31 @@ proptest! {
         let mut ends = Ends::keeping(room);
         for reads in fetches {
             let topic = |(topic, index, first, count, form, written): Read| {
-                let batches: Vec<Bytes> = (first..first + count)
-                    .map(|number| {
-                        // Some are smaller than what is kept, some larger than the room.
-                        let size = HEADER + usize::try_from(number * number).expect("small") * 300;
-                        batch(number * 10, size, topic * 100 + u8::try_from(index).expect("small") * 10 + written)
-                    })
-                    .collect();
-                let partitions = vec![partition(index, form.of(&batches))];
+                let batches = log_of(topic, index, written, first..first + count);
+                let partitions = vec![reply::FetchPartition {
+                    origin: reply::Origin { files: u64::from(written), ..reply::Origin::default() },
+                    ..partition(index, form.of(&batches))
+                }];
                 let id = Some(TopicId::from_u128(u128::from(topic)));
                 reply::FetchTopic { topic: TopicRef::Name("same name".to_owned()), id, partitions }
             };
+            let last = reads.last().copied();
             let topics = reads.into_iter().map(topic).collect();
             let throttle = std::time::Duration::ZERO;
             let reply = Reply::Fetch(reply::Fetch { error: None, session_id: 3, topics, throttle });
             let (_, arrived) = ends.carry(reply.clone());
             prop_assert!(whole(&arrived) == whole(&reply));
             prop_assert!(ends.kept.bytes() <= room);
+
+            // What the gateway has of a log is what is in the log.
+            let Some((topic, index, first, _, _, written)) = last else { continue };
+            let id = TopicId::from_u128(u128::from(topic));
+            let found = ends.sent.from(id, index, u64::from(written), first * 10, room);
+            let batches = log_of(topic, index, written, first..found.next_offset / 10);
+            let (bytes, arrived) = ends.carry(at_hand(id, index, found.numbers));
+            prop_assert_eq!(&whole(&arrived).1, &[batches.concat()]);
+            prop_assert_eq!(found.bytes, batches.concat().len());
+            prop_assert!(bytes < 100, "nothing travels");
         }
     }
 }
@@ -186,6 +219,19 @@ fn records_that_are_kept_are_named_however_the_broker_has_them() {
     for (first, second) in pieces(&first).iter().zip(pieces(&second)) {
         assert_eq!(first.as_ptr(), second.as_ptr(), "the same memory");
     }
+}
+
+#[test]
+fn what_is_forgotten_before_it_is_named_is_left_out_with_all_that_follows() {
+    let mut ends = Ends::keeping(10_000);
+    let batches: Vec<Bytes> = (0..4).map(|number| batch(number, 3000, 1)).collect();
+    for piece in &batches {
+        assert!(ends.moves(TOPIC, std::slice::from_ref(piece)));
+    }
+    let (_, arrived) = ends.carry(at_hand(TOPIC, 0, vec![3, 1, 4]));
+    assert_eq!(pieces(&arrived), [batches[2].clone()]);
+    let (_, arrived) = ends.carry(at_hand(TOPIC, 0, vec![2, 3, 4]));
+    assert_eq!(pieces(&arrived), batches[1..]);
 }
 
 #[test]

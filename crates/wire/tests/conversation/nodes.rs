@@ -87,6 +87,7 @@ fn a_fetch_that_names_leaders_says_where_they_are() {
         diverging_epoch: None,
         current_leader_epoch: (index < 2).then_some(0),
         records: Vec::new(),
+        origin: reply::Origin::default(),
     };
     let reply = |topic| {
         let partitions = vec![partition(0), partition(1), partition(2)];

@@ -99,6 +99,7 @@ fn fetched(error: Option<ErrorCode>) -> Reply {
         diverging_epoch: None,
         current_leader_epoch: error.map(|_| 2),
         records: vec![Bytes::from(vec![1; 5_000]), Bytes::from(vec![2; 10])],
+        origin: reply::Origin::default(),
     };
     let topic =
         reply::FetchTopic { topic: TopicRef::Name("a".to_owned()), id: None, partitions: vec![partition] };
