@@ -75,9 +75,16 @@ pub(crate) fn fuzz_alone(arguments: &[String]) -> Result<ExitCode> {
     Ok(steps.finish())
 }
 
+/// What `bench` can be told.
+const BENCH_FLAGS: [&str; 5] = ["--quick", "--groups", "--records", "--assigner", "--gateways"];
+
 /// Measures Kohort beside Kafka and writes docs/benchmarks.md with its plots, and the pages of the assigner and of
 /// gateways; `--quick`, `--groups`, `--records`, `--assigner` and `--gateways` measure less.
 pub(crate) fn bench(arguments: &[String]) -> Result<ExitCode> {
+    // It would be refused after minutes of building.
+    if let Some(unknown) = arguments.iter().find(|argument| !BENCH_FLAGS.contains(&argument.as_str())) {
+        bail!("bench has no {unknown}; it has {}", BENCH_FLAGS.join(", "));
+    }
     let mut steps = steps(&[])?;
     steps.command("setup", 20, setup()?);
     steps.command("release build", 20, cargo(RELEASE_BUILD));

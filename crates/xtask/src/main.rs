@@ -30,10 +30,11 @@ Usage: cargo xtask COMMAND
            each fuzz target for a while; needs a nightly toolchain and cargo-fuzz
   behaviours
            docs/behaviours.md: which behaviour of Kafka is proven by which test
-  bench [--quick] [--groups | --records | --assigner]
+  bench [--quick] [--groups | --records | --assigner | --gateways]
            Kohort beside Apache Kafka on this machine, into docs/benchmarks.md
-           and its plots, and the assigner, into docs/assigner-benchmarks.md;
-           what is not measured whole goes into target/benchmarks
+           and its plots, the assigner, into docs/assigner-benchmarks.md, and
+           gateways, into docs/gateway-benchmarks.md; what is not measured
+           whole goes into target/benchmarks
   instructions [--accept] [WORD]…
            how many instructions the hot paths take, beside what was accepted
            before; --accept accepts what it counts

@@ -82,7 +82,9 @@ impl Subject {
                  load used too, and the load turned from one to the other. So a gateway apart has no core more than one \
                  process has, and pays for the way between from the same ones. Records are consumed again and again, so \
                  after the first time a gateway has them in its memory; what it reads for the first time comes at the \
-                 speed of QUIC."
+                 speed of QUIC. The heartbeats that a connection has in flight are all the same; those that a gateway \
+                 reads together its broker hears once and answers as often, where one process hears each. Commits are \
+                 carried out one by one in both."
             }
         }
     }
