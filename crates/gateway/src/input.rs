@@ -110,8 +110,13 @@ impl Input {
             // A frame that will not fit gets room for exactly itself, so that a large one is read by few calls
             // straight to where it stays, and ends where its memory ends.
             Some(announced) if received < announced && announced > self.room => {
-                let piece = Self::earned(received, announced);
-                if piece > self.room { piece - received } else { cmp::min(self.room, announced - received) }
+                let (piece, missing) = (Self::earned(received, announced), announced - received);
+                match piece > self.room {
+                    true => piece - received,
+                    // A last step that would be small is taken together with this one.
+                    false if missing / 2 <= self.room => missing,
+                    false => self.room,
+                }
             }
             _ if self.buffer.capacity() - received >= self.room / 4 => return &mut self.buffer,
             _ => self.room,

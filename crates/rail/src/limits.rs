@@ -53,10 +53,10 @@ pub(crate) const KEPT_IN_PLACE: usize = 16 << 10;
 pub(crate) const APART: usize = 1 << 10;
 
 /// How many bytes of records the broker takes a gateway to keep for one lane, whatever it offers. For each record batch of
-/// a few kibibytes the broker remembers about two hundred bytes.
+/// a few kibibytes the broker remembers about three hundred bytes.
 pub(crate) const SENT_RECORDS_MAX: usize = 1 << 30;
 
-/// How many of them, whatever their size: so what the broker remembers takes at most some 50 MiB for a lane.
+/// How many of them, whatever their size: so what the broker remembers takes at most some 90 MiB for a lane.
 /// It is part of version 3 of the format: a gateway ends a lane over which more are kept.
 pub(crate) const KEPT_COUNT: usize = 1 << 18;
 

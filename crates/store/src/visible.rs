@@ -32,7 +32,8 @@ pub(crate) struct State {
     /// Where recent reads of segments ended, so that a consumer that goes on needs no index.
     hints: [Hint; HINTS],
     next_hint: usize,
-    /// Changes whenever segment files are replaced, so that a read begun before leaves no hint.
+    /// Changes whenever segment files are removed or replaced, so that a read begun before leaves no hint, and no client is
+    /// given what its gateway kept of them.
     pub(crate) files_version: u64,
 }
 

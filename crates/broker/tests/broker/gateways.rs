@@ -164,10 +164,18 @@ async fn what_a_gateway_has_of_a_log_is_not_read_again_until_the_log_is_written_
     assert_eq!(less, Err(ErrorCode::KafkaStorageError), "it is more than the client takes");
     world.disk.heal();
 
-    // In a session it is news as what was read is.
+    // In a session it is news as what was read is, also where nothing else has changed.
     let mut session = fetch("state", &[(0, 0)]);
     session.session_epoch = 0;
-    assert_eq!(fetched(&gateway, &client, session).await, Ok(before.clone()));
+    let reply = soon(gateway.call(&client, Op::Fetch(session)).reply()).await.unwrap();
+    let Reply::Fetch(reply) = reply else { panic!("a fetch") };
+    assert_eq!(reply.topics[0].partitions[0].records.concat(), before);
+    let mut again = fetch("state", &[]);
+    (again.session_id, again.session_epoch) = (reply.session_id, 1);
+    again.topics.clear();
+    world.disk.fail(Fault { kind: FaultKind::Read, nth: 0, error: io::ErrorKind::Other, from_then_on: true });
+    assert_eq!(fetched(&gateway, &client, again).await, Ok(before.clone()));
+    world.disk.heal();
 
     world.topic("state").partitions[0].log().roll();
     world.produce("state", 0, keyed(&[(Some("c"), Some("9"))])).await.unwrap();

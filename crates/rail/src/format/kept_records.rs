@@ -19,11 +19,20 @@ use crate::limits::{APART, KEPT_COUNT, SENT_RECORDS_MAX};
 pub struct SentRecords {
     most: usize,
     bytes: usize,
-    /// In the order in which they were sent, the oldest first, with their lengths.
-    order: VecDeque<(Place, usize)>,
+    /// In the order in which they were sent, the oldest first.
+    order: VecDeque<Name>,
     /// How many there have ever been. The last has this number.
     count: u64,
-    known: HashMap<Place, Known>,
+    known: HashMap<Name, Known>,
+    /// How long the records are that were sent last of a place.
+    newest: HashMap<Place, usize>,
+}
+
+/// What records are known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Name {
+    place: Place,
+    length: usize,
 }
 
 /// Where records begin.
@@ -37,11 +46,10 @@ struct Place {
     base_offset: i64,
 }
 
-/// The newest records that were sent of a place.
+/// The newest records that were sent under a name.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     number: u64,
-    length: usize,
     digest: u64,
     /// The offset behind them.
     next_offset: i64,
@@ -96,16 +104,18 @@ impl SentRecords {
             return Saying::Here;
         }
         let place = Place { topic, partition, base_offset };
-        match self.known.get_mut(&place) {
-            Some(known) if known.digest == digest && known.length == length => {
+        let name = Name { place, length };
+        self.newest.insert(place, length);
+        match self.known.get_mut(&name) {
+            Some(known) if known.digest == digest => {
                 known.files = files;
                 return Saying::Again(self.count - known.number);
             }
             _ => {}
         }
         self.count += 1;
-        self.known.insert(place, Known { number: self.count, length, digest, next_offset, files });
-        self.order.push_back((place, length));
+        self.known.insert(name, Known { number: self.count, digest, next_offset, files });
+        self.order.push_back(name);
         self.bytes += length;
         Saying::Kept
     }
@@ -116,10 +126,11 @@ impl SentRecords {
         let mut found = AtHand { next_offset: offset, ..AtHand::default() };
         loop {
             let place = Place { topic, partition, base_offset: found.next_offset };
-            match self.known.get(&place) {
-                Some(known) if known.files == files && found.bytes + known.length <= most => {
+            let Some(&length) = self.newest.get(&place) else { return found };
+            match self.known.get(&Name { place, length }) {
+                Some(known) if known.files == files && found.bytes + length <= most => {
                     found.numbers.push(known.number);
-                    found.bytes += known.length;
+                    found.bytes += length;
                     found.next_offset = known.next_offset;
                 }
                 _ => return found,
@@ -131,7 +142,7 @@ impl SentRecords {
     pub(super) fn back(&self, number: u64) -> Option<(u64, usize)> {
         let back = self.count.checked_sub(number)?;
         let place = self.order.len().checked_sub(1)?.checked_sub(usize::try_from(back).ok()?)?;
-        Some((back, self.order.get(place)?.1))
+        Some((back, self.order.get(place)?.length))
     }
 
     /// Forgets the oldest until the rest is within its bounds. Says how many they were, which the gateway is told at the
@@ -140,11 +151,14 @@ impl SentRecords {
         let mut forgotten = 0;
         while self.bytes > self.most || self.order.len() > KEPT_COUNT {
             let oldest = self.count - self.order.len() as u64 + 1;
-            let Some((place, length)) = self.order.pop_front() else { break };
-            self.bytes -= length;
-            // Others may have been sent of the place since then.
-            if self.known.get(&place).is_some_and(|known| known.number == oldest) {
-                self.known.remove(&place);
+            let Some(name) = self.order.pop_front() else { break };
+            self.bytes -= name.length;
+            // Others may have been sent under the name since then.
+            if self.known.get(&name).is_some_and(|known| known.number == oldest) {
+                self.known.remove(&name);
+                if self.newest.get(&name.place) == Some(&name.length) {
+                    self.newest.remove(&name.place);
+                }
             }
             forgotten += 1;
         }
@@ -235,8 +249,8 @@ mod tests {
         assert_eq!(sent.say(TopicId::from_u128(2), 0, 0, &first), Saying::Kept, "another topic");
         assert_eq!(sent.say(TOPIC, 1, 0, &first), Saying::Kept, "another partition");
         assert_eq!(sent.say(TOPIC, 0, 0, &run(8, 2000, 1)), Saying::Kept, "another offset");
-        assert_eq!(sent.say(TOPIC, 0, 0, &first), Saying::Again(3));
         assert_eq!(sent.say(TOPIC, 0, 0, &run(7, 2001, 1)), Saying::Kept, "another length");
+        assert_eq!(sent.say(TOPIC, 0, 0, &first), Saying::Again(4));
         let rewritten = run(7, 2000, 2);
         assert_eq!(sent.say(TOPIC, 0, 0, &rewritten), Saying::Kept, "other headers");
         assert_eq!(sent.say(TOPIC, 0, 0, &rewritten), Saying::Again(0));
@@ -300,6 +314,20 @@ mod tests {
     }
 
     #[test]
+    fn readers_who_take_different_amounts_do_not_make_each_other_forget() {
+        let mut sent = SentRecords::new(1 << 20);
+        let (much, little) = (run(0, 4000, 1), run(0, 2000, 2));
+        assert_eq!(sent.say(TOPIC, 0, 0, &much), Saying::Kept);
+        assert_eq!(sent.say(TOPIC, 0, 0, &little), Saying::Kept);
+        assert_eq!(sent.from(TOPIC, 0, 0, 0, 9000).numbers, [2], "what was sent last");
+        for _ in 0..2 {
+            assert_eq!(sent.say(TOPIC, 0, 0, &much), Saying::Again(1));
+            assert_eq!(sent.from(TOPIC, 0, 0, 0, 9000).numbers, [1]);
+            assert_eq!(sent.say(TOPIC, 0, 0, &little), Saying::Again(0));
+        }
+    }
+
+    #[test]
     fn what_is_forgotten_is_not_at_hand() {
         let mut sent = SentRecords::new(5000);
         for offset in [0, 10, 20] {
@@ -330,7 +358,10 @@ mod tests {
             assert_eq!(sent.say(TOPIC, 0, 0, &run(offset, APART, 1)), Saying::Kept);
         }
         assert_eq!(sent.forget(), 3);
-        assert_eq!((sent.order.len(), sent.known.len()), (KEPT_COUNT, KEPT_COUNT));
+        assert_eq!(
+            (sent.order.len(), sent.known.len(), sent.newest.len()),
+            (KEPT_COUNT, KEPT_COUNT, KEPT_COUNT)
+        );
     }
 
     #[test]
