@@ -8,10 +8,15 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use wire::api::{api_versions, create_topics, delete_topics, metadata};
-use wire::encode_request;
+use wire::{Uuid, encode_request};
 
 use crate::support::{self, ANSWER_WITHIN, Connection, fetch_request, one, wait_until};
-use crate::victim::{AT_REST, Victim, in_parallel, metric, read_to_the_end};
+use crate::victim::{AT_REST, ATTACKERS, Victim, in_parallel, metric, read_to_the_end};
+
+/// How often each attacker comes twice and leaves.
+const ROUNDS: usize = 60;
+
+const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
 
 #[test]
 fn clients_that_dribble_their_bytes_hold_up_nobody() {
@@ -93,8 +98,9 @@ fn clients_that_never_read_their_answers_hold_a_bounded_share_together_and_a_bat
 fn what_clients_ask_that_leave_at_once_happens_wholly_or_not_at_all() {
     let mut victim = Victim::start(10);
     let address = victim.kohort.bootstrap();
+    let accepted = metric(&victim.kohort, "kohort_connections_accepted_total");
     in_parallel(|attacker| {
-        for number in 0..60 {
+        for number in 0..ROUNDS {
             let mut client = Connection::open(&address);
             let name = format!("left-{attacker}-{number}");
             let topic = create_topics::CreatableTopic {
@@ -125,31 +131,57 @@ fn what_clients_ask_that_leave_at_once_happens_wholly_or_not_at_all() {
             client.send_produce("victim", 0, one(&format!("{attacker} {number}"))).unwrap();
         }
     });
-    wait_until("all have left", || metric(&victim.kohort, "kohort_connections") == 0);
+    // Who is not accepted yet has not left either: what it sent is still to come.
+    let all = accepted + (ATTACKERS * ROUNDS * 2) as u64;
+    wait_until("all have come and left", || {
+        metric(&victim.kohort, "kohort_connections_accepted_total") == all
+            && metric(&victim.kohort, "kohort_connections") == 0
+    });
     victim.is_well(AT_REST);
-    let look = |victim: &Victim| {
-        let address = victim.kohort.bootstrap();
-        let mut client = Connection::open(&address);
-        let all = metadata::MetadataRequest { topics: None, ..Default::default() };
-        let mut topics: Vec<_> = client.ask(&all, 12).topics;
-        topics.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut seen = Vec::new();
-        for topic in topics {
-            let name = topic.name.unwrap();
-            for partition in topic.partitions {
-                let values = client.values(&name, partition.partition_index, 0).unwrap();
-                seen.push((name.clone(), topic.topic_id, partition.partition_index, values));
-            }
-        }
-        seen
-    };
-    let before = look(&victim);
+    let before = all_there_is(&victim);
     println!("{} partitions were left", before.len());
     victim.kohort.kill().unwrap();
     victim.kohort.restart().unwrap();
-    let after = look(&victim);
+    let after = all_there_is(&victim);
     assert!(before == after, "the restart shows something else:\n{before:?}\n{after:?}");
     victim.is_well(AT_REST);
+}
+
+/// A partition: its topic by name and id, its number, and the values it holds.
+type Seen = (String, Uuid, i32, Vec<String>);
+
+/// All that the broker shows. What clients asked is carried out to the end although they have left, so two looks that
+/// follow each other must agree.
+fn all_there_is(victim: &Victim) -> Vec<Seen> {
+    let mut last = None;
+    wait_until("nothing changes any more", || {
+        let seen = look(victim);
+        let settled = seen.is_some() && seen == last;
+        last = seen;
+        settled
+    });
+    last.unwrap()
+}
+
+/// `None` when a topic went between being listed and being read.
+fn look(victim: &Victim) -> Option<Vec<Seen>> {
+    let mut client = Connection::open(&victim.kohort.bootstrap());
+    let all = metadata::MetadataRequest { topics: None, ..Default::default() };
+    let mut topics = client.ask(&all, 12).topics;
+    topics.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut seen = Vec::new();
+    for topic in topics {
+        let name = topic.name.unwrap();
+        for partition in topic.partitions {
+            let number = partition.partition_index;
+            let values = match client.values(&name, number, 0) {
+                Err(UNKNOWN_TOPIC_OR_PARTITION) => return None,
+                values => values.unwrap(),
+            };
+            seen.push((name.clone(), topic.topic_id, number, values));
+        }
+    }
+    Some(seen)
 }
 
 #[test]
