@@ -352,7 +352,7 @@ impl Read {
     fn at_hand(&self, sent: &SentRecords, files: u64, max_bytes: usize) -> Option<reply::FetchPartition> {
         let (log, from) = (self.partition.log(), &self.from);
         let AtHand { numbers, bytes, next_offset } =
-            sent.from(self.topic, from.index, files, from.fetch_offset, max_bytes);
+            sent.at_hand(self.topic, from.index, files, from.fetch_offset, max_bytes);
         if bytes == 0 || (bytes < max_bytes / 2 && next_offset < log.end_offset()) {
             return None;
         }

@@ -32,6 +32,7 @@ pub(crate) struct Newcomer {
     /// How TLS is spoken with it.
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) seat: Seat,
+    pub(crate) connected: Connected,
 }
 
 /// Serves a client, from its first byte to its last.
@@ -53,8 +54,7 @@ async fn receive(
     shared: Arc<Shared>,
     mut draining: watch::Receiver<bool>,
 ) -> Option<Caller> {
-    let Newcomer { stream, peer, entrance, tls, mut seat } = newcomer;
-    let connected = Connected::new(&shared);
+    let Newcomer { stream, peer, entrance, tls, mut seat, connected } = newcomer;
     let deadline = after(Instant::now(), shared.options.authentication_timeout);
     let (stream, local) = match set_up(stream) {
         Ok(stream) => stream,
@@ -140,7 +140,7 @@ async fn turn_away(
 pub(crate) struct Connected(Arc<Shared>);
 
 impl Connected {
-    fn new(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
         shared.metrics.connections.inc();
         Self(Arc::clone(shared))
     }

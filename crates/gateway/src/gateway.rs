@@ -16,7 +16,7 @@ use tokio::time;
 use tracing::{debug, error, warn};
 
 use crate::admission::{Admission, Full};
-use crate::arrival::Newcomer;
+use crate::arrival::{Connected, Newcomer};
 use crate::bind::{self, BindError};
 use crate::complaint::Complaint;
 use crate::connection::Shared;
@@ -186,13 +186,15 @@ impl Door {
                 return;
             }
         };
+        // Counted before it is known to have come: when all that came are gone, none is on its way any more.
+        let connected = Connected::new(&self.shared);
         metrics.connections_accepted.inc();
         // Taken out of this runtime, to be put into that of its thread.
         match stream.into_std() {
             Ok(stream) => {
                 let entrance = Arc::clone(&self.entrance);
                 let tls = entrance.tls.as_ref().map(|tls| tls.current(Instant::now()));
-                self.workers.adopt(Newcomer { stream, peer, entrance, tls, seat });
+                self.workers.adopt(Newcomer { stream, peer, entrance, tls, seat, connected });
             }
             // The client is gone already.
             Err(failure) => debug!(%peer, %failure, "could not set up a connection"),

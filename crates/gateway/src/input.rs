@@ -107,15 +107,17 @@ impl Input {
     pub(crate) fn spare(&mut self) -> &mut BytesMut {
         let received = self.buffer.len();
         let wanted = match self.buffer.first_chunk::<PREFIX>().map(|prefix| self.announced(*prefix)) {
-            // A frame that will not fit gets room for exactly itself, so that a large one is read by few calls
-            // straight to where it stays, and ends where its memory ends.
+            // A frame that will not fit gets room in a few steps, the last of them for exactly itself, so that a
+            // large one is read by few calls straight to where it stays, and ends where its memory ends.
             Some(announced) if received < announced && announced > self.room => {
                 let (piece, missing) = (Self::earned(received, announced), announced - received);
-                match piece > self.room {
-                    true => piece - received,
+                if piece > self.room {
+                    piece - received
+                } else if missing / 2 <= self.room {
                     // A last step that would be small is taken together with this one.
-                    false if missing / 2 <= self.room => missing,
-                    false => self.room,
+                    missing
+                } else {
+                    self.room
                 }
             }
             _ if self.buffer.capacity() - received >= self.room / 4 => return &mut self.buffer,
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_a_hundred_megabytes_that_comes_in_one_stroke_moves_a_sixteenth_of_itself_at_most() {
+    fn a_frame_of_a_hundred_megabytes_that_comes_in_one_stroke_moves_a_sixteenth_of_itself_at_a_time() {
         let mut input = Input::new(MAX);
         let bytes = frame(MAX - PREFIX);
         let mut bytes = &bytes[..];

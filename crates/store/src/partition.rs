@@ -483,7 +483,7 @@ impl PartitionLog {
                 }
                 dead.extend(state.segments.pop_front());
             }
-            state.forget_hints();
+            state.files_changed();
         }
         for segment in dead {
             for extension in ["index", "timeindex", "log"] {

@@ -222,7 +222,7 @@ impl State {
         }
     }
 
-    pub(crate) fn forget_hints(&mut self) {
+    pub(crate) fn files_changed(&mut self) {
         self.files_version += 1;
         self.hints = [Hint::default(); HINTS];
     }

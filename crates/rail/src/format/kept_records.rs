@@ -122,7 +122,7 @@ impl SentRecords {
 
     /// What the gateway keeps of a partition from `offset` on, `most` bytes at most, if it was sent while the log's files
     /// were as they are now.
-    pub fn from(&self, topic: TopicId, partition: i32, files: u64, offset: i64, most: usize) -> AtHand {
+    pub fn at_hand(&self, topic: TopicId, partition: i32, files: u64, offset: i64, most: usize) -> AtHand {
         let mut found = AtHand { next_offset: offset, ..AtHand::default() };
         loop {
             let place = Place { topic, partition, base_offset: found.next_offset };
@@ -287,7 +287,7 @@ mod tests {
         for offset in [0, 10, 20, 40] {
             assert_eq!(sent.say(TOPIC, 0, 3, &run(offset, 2000, 1)), Saying::Kept);
         }
-        let found = |offset, most| sent.from(TOPIC, 0, 3, offset, most);
+        let found = |offset, most| sent.at_hand(TOPIC, 0, 3, offset, most);
         let all = AtHand { numbers: vec![1, 2, 3], bytes: 6000, next_offset: 30 };
         assert_eq!(found(0, 9000), all, "up to what was never sent");
         assert_eq!(found(10, 3999), AtHand { numbers: vec![2], bytes: 2000, next_offset: 20 });
@@ -295,8 +295,8 @@ mod tests {
         for offset in [5, 30, 50, -1, i64::MAX] {
             assert_eq!(found(offset, 9000), AtHand { next_offset: offset, ..AtHand::default() });
         }
-        assert_eq!(sent.from(TOPIC, 1, 3, 0, 9000).bytes, 0, "another partition");
-        assert_eq!(sent.from(TopicId::from_u128(2), 0, 3, 0, 9000).bytes, 0, "another topic");
+        assert_eq!(sent.at_hand(TOPIC, 1, 3, 0, 9000).bytes, 0, "another partition");
+        assert_eq!(sent.at_hand(TopicId::from_u128(2), 0, 3, 0, 9000).bytes, 0, "another topic");
         assert_eq!(sent.back(1), Some((3, 2000)));
         assert_eq!(sent.back(4), Some((0, 2000)));
         assert_eq!((sent.back(0), sent.back(5)), (None, None));
@@ -306,11 +306,11 @@ mod tests {
     fn what_was_sent_before_files_changed_is_at_hand_again_when_it_was_seen_in_them() {
         let mut sent = SentRecords::new(1 << 20);
         assert_eq!(sent.say(TOPIC, 0, 3, &run(0, 2000, 1)), Saying::Kept);
-        assert_eq!(sent.from(TOPIC, 0, 4, 0, 9000).bytes, 0);
+        assert_eq!(sent.at_hand(TOPIC, 0, 4, 0, 9000).bytes, 0);
         assert_eq!(sent.say(TOPIC, 0, 4, &run(0, 2000, 1)), Saying::Again(0));
-        assert_eq!(sent.from(TOPIC, 0, 4, 0, 9000).bytes, 2000);
+        assert_eq!(sent.at_hand(TOPIC, 0, 4, 0, 9000).bytes, 2000);
         assert_eq!(sent.say(TOPIC, 0, 5, &run(0, 2000, 2)), Saying::Kept, "written anew");
-        assert_eq!(sent.from(TOPIC, 0, 5, 0, 9000).numbers, [2]);
+        assert_eq!(sent.at_hand(TOPIC, 0, 5, 0, 9000).numbers, [2]);
     }
 
     #[test]
@@ -319,10 +319,10 @@ mod tests {
         let (much, little) = (run(0, 4000, 1), run(0, 2000, 2));
         assert_eq!(sent.say(TOPIC, 0, 0, &much), Saying::Kept);
         assert_eq!(sent.say(TOPIC, 0, 0, &little), Saying::Kept);
-        assert_eq!(sent.from(TOPIC, 0, 0, 0, 9000).numbers, [2], "what was sent last");
+        assert_eq!(sent.at_hand(TOPIC, 0, 0, 0, 9000).numbers, [2], "what was sent last");
         for _ in 0..2 {
             assert_eq!(sent.say(TOPIC, 0, 0, &much), Saying::Again(1));
-            assert_eq!(sent.from(TOPIC, 0, 0, 0, 9000).numbers, [1]);
+            assert_eq!(sent.at_hand(TOPIC, 0, 0, 0, 9000).numbers, [1]);
             assert_eq!(sent.say(TOPIC, 0, 0, &little), Saying::Again(0));
         }
     }
@@ -336,8 +336,8 @@ mod tests {
         assert_eq!(sent.back(1), Some((2, 2000)), "until the end of the message");
         assert_eq!(sent.forget(), 1);
         assert_eq!(sent.back(1), None);
-        assert_eq!(sent.from(TOPIC, 0, 0, 0, 9000).bytes, 0);
-        assert_eq!(sent.from(TOPIC, 0, 0, 10, 9000).numbers, [2, 3]);
+        assert_eq!(sent.at_hand(TOPIC, 0, 0, 0, 9000).bytes, 0);
+        assert_eq!(sent.at_hand(TOPIC, 0, 0, 10, 9000).numbers, [2, 3]);
     }
 
     #[test]

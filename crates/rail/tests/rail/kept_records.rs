@@ -191,7 +191,7 @@ proptest! {
             // What the gateway has of a log is what is in the log.
             let Some((topic, index, first, _, _, written)) = last else { continue };
             let id = TopicId::from_u128(u128::from(topic));
-            let found = ends.sent.from(id, index, u64::from(written), first * 10, room);
+            let found = ends.sent.at_hand(id, index, u64::from(written), first * 10, room);
             let batches = log_of(topic, index, written, first..found.next_offset / 10);
             let (bytes, arrived) = ends.carry(at_hand(id, index, found.numbers));
             prop_assert_eq!(&whole(&arrived).1, &[batches.concat()]);

@@ -47,7 +47,7 @@ pub(super) fn replace_pending(log: &PartitionLog, progress: &mut Progress) -> Re
         while state.recent.front().is_some_and(|recent| recent.end_offset <= segment.end) {
             state.recent.pop_front();
         }
-        state.forget_hints();
+        state.files_changed();
     }
     replaced.map_err(|error| io::Error::other(error.to_string()))?;
     progress.pending = None;
