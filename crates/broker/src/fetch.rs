@@ -318,6 +318,8 @@ impl Read {
             };
             return Some(refusal(index, code));
         };
+        // Where nothing is left of what the client takes, nothing has to be read.
+        let reach = if max_bytes == 0 && !at_least_one { Reach::Nothing } else { reach };
         // Looked at before the records, so that these are never older than it says.
         let files = log.files_version();
         let read = match reach {
@@ -356,7 +358,7 @@ impl Read {
         if bytes == 0 || (bytes < max_bytes / 2 && next_offset < log.end_offset()) {
             return None;
         }
-        let origin = reply::Origin { files, at_hand: numbers, bytes };
+        let origin = reply::Origin { files, at_hand: numbers, at_hand_bytes: bytes };
         Some(reply::FetchPartition { origin, ..self.answer(Vec::new()) })
     }
 

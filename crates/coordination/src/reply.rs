@@ -243,13 +243,13 @@ impl FetchPartition {
     /// Whether a client gets records by this.
     #[must_use]
     pub fn has_records(&self) -> bool {
-        !self.records.is_empty() || self.origin.bytes > 0
+        !self.records.is_empty() || self.origin.at_hand_bytes > 0
     }
 
     /// How many bytes of records a client gets by this.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.origin.bytes + self.records.iter().map(Bytes::len).sum::<usize>()
+        self.origin.at_hand_bytes + self.records.iter().map(Bytes::len).sum::<usize>()
     }
 
     /// Keeps all records back.
@@ -267,7 +267,7 @@ pub struct Origin {
     /// Records before all others that who carries the answer has at hand, by its own numbers for them.
     pub at_hand: Vec<u64>,
     /// How many bytes these are.
-    pub bytes: usize,
+    pub at_hand_bytes: usize,
 }
 
 /// Found offsets.

@@ -76,11 +76,7 @@ async fn a_gateway_elsewhere_serves_until_it_is_denied() {
 async fn records_come_over_the_link_once_and_only_to_those_whose_they_are() {
     let world = World::new().await;
     let (acceptor, address) = accept(&world).await;
-    let key = Key::generate();
-    world.broker.allow_gateway(&key.id().to_string()).await.unwrap();
-    let endpoint = rail::bind_to_dial(&key, &address).await.unwrap();
-    let gateway = RemoteRail::connect(endpoint, address, hello(), 1 << 20);
-    soon(gateway.connected()).await;
+    let gateway = connect(&world, address).await;
 
     // The same name, offset and size in two organisations.
     let mut clients = Vec::new();
@@ -118,6 +114,21 @@ async fn records_come_over_the_link_once_and_only_to_those_whose_they_are() {
     acceptor.close().await;
 }
 
+/// From now on every read of a file fails, until the disk is healed.
+fn forbid_reading(world: &World) {
+    world.disk.fail(Fault { kind: FaultKind::Read, nth: 0, error: io::ErrorKind::Other, from_then_on: true });
+}
+
+/// A gateway that is let in and has come.
+async fn connect(world: &World, address: BrokerAddress) -> Arc<RemoteRail> {
+    let key = Key::generate();
+    world.broker.allow_gateway(&key.id().to_string()).await.unwrap();
+    let endpoint = rail::bind_to_dial(&key, &address).await.unwrap();
+    let gateway = RemoteRail::connect(endpoint, address, hello(), 1 << 20);
+    soon(gateway.connected()).await;
+    gateway
+}
+
 /// What a client gets of a partition through a gateway, in one piece, or the error.
 async fn fetched(
     gateway: &Arc<RemoteRail>,
@@ -145,16 +156,12 @@ async fn what_a_gateway_has_of_a_log_is_not_read_again_until_the_log_is_written_
     // What was produced is in the memory of the one that took it.
     let world = world.restart().await;
     let (acceptor, address) = accept(&world).await;
-    let key = Key::generate();
-    world.broker.allow_gateway(&key.id().to_string()).await.unwrap();
-    let endpoint = rail::bind_to_dial(&key, &address).await.unwrap();
-    let gateway = RemoteRail::connect(endpoint, address, hello(), 1 << 20);
-    soon(gateway.connected()).await;
+    let gateway = connect(&world, address).await;
     let client = Carrier::new(Ipv4Addr::LOCALHOST.into(), "PLAINTEXT".into());
 
     let before = fetched(&gateway, &client, fetch("state", &[(0, 0)])).await.unwrap();
     assert_eq!(before, world.read("state", 0, 0).await.records.concat());
-    world.disk.fail(Fault { kind: FaultKind::Read, nth: 0, error: io::ErrorKind::Other, from_then_on: true });
+    forbid_reading(&world);
     assert_eq!(fetched(&gateway, &client, fetch("state", &[(0, 0)])).await, Ok(before.clone()));
     let within = fetched(&gateway, &client, fetch("state", &[(0, 1)])).await;
     assert_eq!(within, Err(ErrorCode::KafkaStorageError), "nobody knows where in it a client begins");
@@ -173,7 +180,7 @@ async fn what_a_gateway_has_of_a_log_is_not_read_again_until_the_log_is_written_
     let mut again = fetch("state", &[]);
     (again.session_id, again.session_epoch) = (reply.session_id, 1);
     again.topics.clear();
-    world.disk.fail(Fault { kind: FaultKind::Read, nth: 0, error: io::ErrorKind::Other, from_then_on: true });
+    forbid_reading(&world);
     assert_eq!(fetched(&gateway, &client, again).await, Ok(before.clone()));
     world.disk.heal();
 
@@ -183,7 +190,63 @@ async fn what_a_gateway_has_of_a_log_is_not_read_again_until_the_log_is_written_
     world.broker.clean().await;
     let after = fetched(&gateway, &client, fetch("state", &[(0, 0)])).await.unwrap();
     assert!(after.len() < before.len(), "what was compacted is gone");
-    assert!(after.starts_with(&world.read("state", 0, 0).await.records.concat()[..100]));
+    assert_eq!(after, world.read("state", 0, 0).await.records.concat());
+    gateway.close().await;
+    acceptor.close().await;
+}
+
+/// A broker whose files have records of about 2,000 bytes at offset 0 and at offset 1 of both partitions of `orders`, and
+/// whose memory has none.
+async fn with_orders_on_disk() -> World {
+    let world = World::new().await;
+    world.create("orders", 2, &[]).await;
+    for partition in [0, 1] {
+        for fill in ["x", "y"] {
+            let records = keyed(&[(None, Some(&fill.repeat(2000)))]);
+            world.produce("orders", partition, records).await.unwrap();
+        }
+    }
+    world.settle().await;
+    world.restart().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_gateway_has_of_records_that_were_deleted_is_not_given_out() {
+    let world = with_orders_on_disk().await;
+    let (acceptor, address) = accept(&world).await;
+    let gateway = connect(&world, address).await;
+    let client = Carrier::new(Ipv4Addr::LOCALHOST.into(), "PLAINTEXT".into());
+    let all = fetched(&gateway, &client, fetch("orders", &[(0, 0)])).await.unwrap();
+    let topics = vec![op::DeleteRecordsTopic { name: "orders".into(), partitions: vec![(0, 1)] }];
+    let _ = world.call(Op::DeleteRecords(op::DeleteRecords { topics })).reply().await.unwrap();
+    let gone = fetched(&gateway, &client, fetch("orders", &[(0, 0)])).await;
+    assert_eq!(gone, Err(ErrorCode::OffsetOutOfRange));
+    let rest = fetched(&gateway, &client, fetch("orders", &[(0, 1)])).await.unwrap();
+    assert!(!rest.is_empty() && all.ends_with(&rest));
+    gateway.close().await;
+    acceptor.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_for_which_no_bytes_are_left_sends_nobody_to_the_disk() {
+    let world = with_orders_on_disk().await;
+    let (acceptor, address) = accept(&world).await;
+    let gateway = connect(&world, address).await;
+    let client = Carrier::new(Ipv4Addr::LOCALHOST.into(), "PLAINTEXT".into());
+    let first = fetched(&gateway, &client, fetch("orders", &[(0, 0)])).await.unwrap();
+    forbid_reading(&world);
+    let mut both = fetch("orders", &[(0, 0), (1, 0)]);
+    both.max_bytes = i32::try_from(first.len()).unwrap();
+    let reply = soon(gateway.call(&client, Op::Fetch(both.clone())).reply()).await.unwrap();
+    let Reply::Fetch(reply) = reply else { panic!("a fetch") };
+    let [at_hand, out_of_bytes] = reply.topics[0].partitions.as_slice() else { panic!("two: {reply:?}") };
+    assert_eq!((at_hand.error, at_hand.records.concat()), (None, first.clone()));
+    assert_eq!((out_of_bytes.error, out_of_bytes.has_records()), (None, false));
+    // With bytes left the second partition is read, and the first with it.
+    both.max_bytes *= 2;
+    assert_eq!(fetched(&gateway, &client, both.clone()).await, Err(ErrorCode::KafkaStorageError));
+    world.disk.heal();
+    assert_eq!(fetched(&gateway, &client, both).await, Ok(first));
     gateway.close().await;
     acceptor.close().await;
 }

@@ -43,7 +43,8 @@ impl TracedRail {
     }
 }
 
-// It gathers nothing: each op has a span of its own, which is told with it.
+// It gathers nothing: each op has a span of its own, which is told with it. Nor does it pass on what a gateway keeps: a
+// fetch under a span is read whole, and what is kept is still not sent again.
 impl Rail for TracedRail {
     fn call(&self, carrier: &Carrier, op: Op) -> Answer {
         let span = self.begin(carrier, &op);

@@ -12,7 +12,7 @@
 //! Behind the last partition stands how many of the oldest that are kept are forgotten now.
 
 use bytes::Bytes;
-use coordination::reply::{Fetch, FetchPartition};
+use coordination::reply::{Fetch, FetchPartition, Origin};
 
 use super::kept_records::{KeptRecords, Saying, SentRecords};
 use super::put::{put_number, take_number};
@@ -49,16 +49,13 @@ pub(super) fn put_records(
     for topic in &mut fetch.topics {
         let known = topic.id.filter(|_| sent.is_on());
         for partition in &mut topic.partitions {
-            for number in std::mem::take(&mut partition.origin.at_hand) {
-                let Some((back, length)) = sent.back(number) else {
-                    // The client asks again for what is missing, and it is read then.
-                    partition.records.clear();
-                    break;
-                };
+            let Origin { files, at_hand, .. } = std::mem::take(&mut partition.origin);
+            for number in at_hand {
+                // A client asks again for what is missing, and it is read then.
+                let Some((back, length)) = sent.back(number) else { break };
                 put_number(back << 2 | AGAIN, lengths);
                 total += length;
             }
-            let files = partition.origin.files;
             let mut pieces = std::mem::take(&mut partition.records).into_iter();
             total += pieces.as_slice().iter().map(Bytes::len).sum::<usize>();
             while let Some(topic) = known
