@@ -55,7 +55,7 @@ const SUITES: [(&str, u64, &str); 16] = [
 ];
 
 /// How long the simulator looks for a seed that breaks a group; the long runs are made by hand.
-const SIMULATION_SECONDS: u64 = 240;
+const SIMULATION_SECONDS: u64 = 300;
 
 /// So many seeds have to hold in that time; from as many on, each kind of fault has to happen.
 const SEEDS_AT_LEAST: &str = "500";
