@@ -51,8 +51,11 @@ pub(super) fn put_records(
         for partition in &mut topic.partitions {
             let Origin { files, at_hand, .. } = std::mem::take(&mut partition.origin);
             for number in at_hand {
-                // A client asks again for what is missing, and it is read then.
-                let Some((back, length)) = sent.back(number) else { break };
+                let Some((back, length)) = sent.back(number) else {
+                    // The client asks again for what is missing, and it is read then. Nothing may follow a gap.
+                    partition.records.clear();
+                    break;
+                };
                 put_number(back << 2 | AGAIN, lengths);
                 total += length;
             }
