@@ -239,7 +239,8 @@ impl Connection {
                 "a listener that speaks TLS hangs up so; then give the CA that signed its certificate"
             }
             Reached::Greeting => {
-                "a listener that asks who its clients are hangs up so; then give a mechanism, user and password"
+                "a listener that asks who its clients are hangs up so, then give a mechanism, user and password; and so \
+                 does a gateway that cannot reach its broker"
             }
             Reached::Trust => return ClientError::Broken { address, request, source },
         };

@@ -66,6 +66,10 @@ pub(crate) const COMPLAINT_INTERVAL: Duration = Duration::from_secs(10);
 /// and few enough that their stacks do not count.
 pub(crate) const BLOCKING_THREADS: usize = 64;
 
+/// On machines of up to so many processors each thread of connections keeps to one. On larger ones the scheduler finds an idle
+/// processor by itself while there is one, and a thread that is kept elsewhere could not go there.
+pub(crate) const PINNED_PROCESSORS: usize = 4;
+
 /// How long a thread that has ended waits for reads of the disk that nobody waits for any more.
 pub(crate) const LET_GO: Duration = Duration::from_millis(100);
 

@@ -51,6 +51,9 @@ pub struct Options {
     pub failed_authentication_delay: Duration,
     /// `kohort.authentication.timeout.ms`: how long a client may take to show who it is, TLS included.
     pub authentication_timeout: Duration,
+    /// `kohort.connection.threads.pinned`: whether each thread of connections keeps to a processor of its own, on a
+    /// small machine.
+    pub connection_threads_pinned: bool,
 }
 
 impl Default for Options {
@@ -70,6 +73,7 @@ impl Default for Options {
             socket_listen_backlog_size: 1024,
             failed_authentication_delay: Duration::from_millis(100),
             authentication_timeout: Duration::from_secs(10),
+            connection_threads_pinned: true,
         }
     }
 }

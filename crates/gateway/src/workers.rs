@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use scheduling::Place;
 use tokio::runtime::{self, Runtime};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
@@ -13,10 +14,10 @@ use tracing::{error, info};
 
 use crate::arrival::{Newcomer, arrive};
 use crate::connection::Shared;
-use crate::limits::{BLOCKING_THREADS, LET_GO};
+use crate::limits::{BLOCKING_THREADS, LET_GO, PINNED_PROCESSORS};
 use crate::metrics::Traffic;
+use crate::options::Options;
 use crate::relay::Relay;
-use crate::scheduling;
 
 /// As many threads as there are processors, each with a runtime of its own.
 ///
@@ -43,10 +44,12 @@ impl Workers {
 
     /// Starts a thread for each place that there is to count in. They end when `self` is told to or is gone.
     pub(crate) fn start(shared: &Arc<Shared>, draining: &watch::Receiver<bool>) -> io::Result<Self> {
-        let traffic = shared.metrics.traffic.iter();
-        let start =
-            |traffic: &Arc<Traffic>| Worker::start(Arc::clone(shared), Arc::clone(traffic), draining.clone());
-        Ok(Self { all: traffic.map(start).collect::<Result<_, _>>()? })
+        let traffic = &shared.metrics.traffic;
+        let mut places = places(&shared.options, traffic.len()).into_iter().flatten();
+        let start = |traffic: &Arc<Traffic>| {
+            Worker::start(Arc::clone(shared), Arc::clone(traffic), draining.clone(), places.next())
+        };
+        Ok(Self { all: traffic.iter().map(start).collect::<Result<_, _>>()? })
     }
 
     /// Gives a client to the thread with the fewest.
@@ -71,11 +74,24 @@ impl Workers {
     }
 }
 
+/// Where so many threads of connections stay, if they are to.
+fn places(options: &Options, threads: usize) -> Option<Vec<Place>> {
+    if !options.connection_threads_pinned || threads > PINNED_PROCESSORS {
+        return None;
+    }
+    let mut places = scheduling::places(threads)?;
+    // The first client goes to the first thread; those of several gateways on a machine should not all meet there.
+    let first = rand::random_range(0..places.len());
+    places.rotate_left(first);
+    Some(places)
+}
+
 impl Worker {
     fn start(
         shared: Arc<Shared>,
         traffic: Arc<Traffic>,
         draining: watch::Receiver<bool>,
+        place: Option<Place>,
     ) -> io::Result<Self> {
         let (newcomers, arriving) = mpsc::unbounded_channel();
         let (end, ended) = oneshot::channel();
@@ -84,15 +100,21 @@ impl Worker {
         // The thread comes first: a runtime that finds no thread could not be dropped here, where another one runs.
         let (give, take) = std::sync::mpsc::channel();
         let work = move || {
+            scheduling::prefer_batches();
+            if let Some(place) = place {
+                place.stay();
+            }
             if let Ok(runtime) = take.recv() {
                 serve(runtime, serving, arriving, end);
             }
         };
         thread::Builder::new().name("kohort-net".to_owned()).spawn(work)?;
-        let runtime = runtime::Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(BLOCKING_THREADS)
-            .build()?;
+        let mut builder = runtime::Builder::new_current_thread();
+        if let Some(place) = place {
+            // What blocks must not hold up the thread of connections from where it runs.
+            builder.on_thread_start(move || place.anywhere());
+        }
+        let runtime = builder.enable_all().max_blocking_threads(BLOCKING_THREADS).build()?;
         // The thread waits for it.
         let _ = give.send(runtime);
         Ok(Self { newcomers, load, ended })
@@ -105,7 +127,6 @@ fn serve(
     arriving: mpsc::UnboundedReceiver<Newcomer>,
     end: oneshot::Sender<usize>,
 ) {
-    scheduling::prefer_batches();
     let cut = runtime.block_on(serving.run(arriving));
     // What was cut lets go of the broker now; a read of the disk that hangs must not hold up the end.
     runtime.shutdown_timeout(LET_GO);

@@ -141,8 +141,8 @@ fn is_ours(property: &str) -> bool {
     OF_EVERY_PROCESS.contains(&property) || is_of_gateways(property)
 }
 
-/// Whether a property is about what only gateways have: listeners with their sockets and who is let in, and what is
-/// kept of the link.
+/// Whether a property is about what only gateways have: listeners with their sockets and who is let in, threads of
+/// connections, and what is kept of the link.
 fn is_of_gateways(property: &str) -> bool {
     const FAMILIES: [&str; 8] = [
         "ssl.",
@@ -154,9 +154,10 @@ fn is_of_gateways(property: &str) -> bool {
         "kohort.ssl.",
         "kohort.sasl.",
     ];
-    const ALONE: [&str; 5] = [
+    const ALONE: [&str; 6] = [
         "advertised.listeners",
         "kohort.authentication.timeout.ms",
+        "kohort.connection.threads.pinned",
         "kohort.org",
         "listener.security.protocol.map",
         "listeners",
@@ -342,6 +343,7 @@ mod tests {
             ("max.connections.per.ip", "7"),
             ("socket.request.max.bytes", "1000000"),
             ("listener.name.plaintext.kohort.org", "acme"),
+            ("kohort.connection.threads.pinned", "false"),
             ("kohort.gateway.record.memory.bytes", "0"),
         ];
         for (name, value) in ours {
@@ -357,6 +359,7 @@ mod tests {
         assert_eq!(refused, "log.dirs: set at the broker, not at its gateways");
         let others: Vec<&str> = of_the_gateways(&settings).collect();
         let expected = [
+            "kohort.connection.threads.pinned",
             "kohort.gateway.record.memory.bytes",
             "listeners",
             "max.connections.per.ip",

@@ -166,6 +166,7 @@ fn options(settings: &Settings) -> Options {
             .unwrap_or(defaults.socket_listen_backlog_size),
         failed_authentication_delay: settings.failed_authentication_delay(),
         authentication_timeout: settings.authentication_timeout(),
+        connection_threads_pinned: settings.connection_threads_pinned(),
         ..defaults
     }
 }

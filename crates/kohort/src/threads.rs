@@ -22,7 +22,7 @@ impl Threads {
         let mut builder = Builder::new_multi_thread();
         if self == Self::ForTheRail {
             let processors = thread::available_parallelism().map_or(1, NonZero::get);
-            builder.worker_threads((processors / 2).max(1)).on_thread_start(gateway::prefer_batches);
+            builder.worker_threads((processors / 2).max(1)).on_thread_start(scheduling::prefer_batches);
         }
         builder.enable_all().thread_name("kohort").build()
     }

@@ -8,13 +8,17 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use batch::{BatchBuilder, NewRecord};
 use client::{Client, Options};
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_getaffinity};
+use wire::api::api_versions::ApiVersionsRequest;
 use wire::api::fetch::{FetchPartition, FetchRequest, FetchTopic};
-use wire::encode_request;
+use wire::api::list_offsets::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
+use wire::{RequestMessage, encode_request};
 
 /// A running broker, killed when the test ends.
 struct Broker {
@@ -44,6 +48,12 @@ impl Broker {
         };
         let (bootstrap, admin) = (after("bootstrap.servers="), after("http://"));
         Self { child, stdout, bootstrap, admin, announced }
+    }
+
+    /// The threads with this name, as far as they have not ended meanwhile.
+    fn threads(&self, name: &str) -> Vec<Thread> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        tasks.filter_map(|task| Thread::look(&task.ok()?.path(), name)).collect()
     }
 
     fn signal(&self, signal: Signal) {
@@ -145,6 +155,14 @@ fn ask_for_records(broker: &Broker, topic: &str, partition_max_bytes: i32) -> Tc
     let mut client = TcpStream::connect(&broker.bootstrap).unwrap();
     client.write_all(&frame).unwrap();
     while received() < before + frame.len() {}
+    client
+}
+
+/// A connection on which this request was answered.
+fn answered<R: RequestMessage>(broker: &Broker, version: i16, request: &R) -> TcpStream {
+    let mut client = TcpStream::connect(&broker.bootstrap).unwrap();
+    client.write_all(&encode_request(request, version, 1, None).into_bytes()).unwrap();
+    client.read_exact(&mut [0; 4]).unwrap();
     client
 }
 
@@ -253,6 +271,74 @@ fn topic_commands_exit_as_scripts_expect() {
     assert_eq!(text(&broker.topic(&["delete", "orders"])), "orders: deleted\n");
     assert_eq!(broker.topic(&["delete", "orders"]).status.code(), Some(4));
     assert_eq!(broker.topic(&["describe", "orders"]).status.code(), Some(4));
+}
+
+#[test]
+fn each_thread_of_connections_keeps_to_a_processor_on_a_small_machine_unless_the_setting_says_otherwise() {
+    let dir = tempfile::tempdir().unwrap();
+    let ours = processors(None).unwrap();
+    let count = thread::available_parallelism().unwrap().get();
+    let is_pinned = count == ours.len() && count <= 4;
+    for (args, is_pinned) in
+        [(&[][..], is_pinned), (&["--set", "kohort.connection.threads.pinned=false"], false)]
+    {
+        let broker = Broker::start_with(&dir.path().join(args.len().to_string()), args);
+        text(&broker.topic(&["create", "orders"]));
+        // Who has answered has begun: each thread that was given one of these connections, ...
+        let _one_each: Vec<_> =
+            (0..count).map(|_| answered(&broker, 0, &ApiVersionsRequest::default())).collect();
+        let mut places: Vec<_> =
+            broker.threads("kohort-net").into_iter().map(|thread| thread.processors).collect();
+        places.sort();
+        let own = ours.iter().map(|&processor| vec![processor]);
+        let expected = if is_pinned { own.collect() } else { vec![ours.clone(); count] };
+        assert_eq!(places, expected);
+
+        // ... and one that it has started to look into a file.
+        let partition = ListOffsetsPartition { timestamp: 1, ..Default::default() };
+        let topic = ListOffsetsTopic { name: "orders".to_owned(), partitions: vec![partition] };
+        let by_time = ListOffsetsRequest { topics: vec![topic], ..Default::default() };
+        drop(answered(&broker, 1, &by_time));
+        for others in ["kohort", "store-writer", "tokio-rt-worker"] {
+            let threads = broker.threads(others);
+            let may_go_anywhere = threads.iter().all(|thread| thread.processors == ours);
+            assert!(!threads.is_empty() && may_go_anywhere, "{others}: {threads:?}");
+        }
+        for waiting in ["kohort-net", "store-writer"] {
+            let threads = broker.threads(waiting);
+            assert!(threads.iter().all(|thread| thread.policy == SCHED_BATCH), "{waiting}: {threads:?}");
+        }
+    }
+}
+
+/// The scheduler's number for threads that do not interrupt others.
+const SCHED_BATCH: u32 = 3;
+
+/// What the scheduler knows about a thread.
+#[derive(Debug)]
+struct Thread {
+    processors: Vec<usize>,
+    policy: u32,
+}
+
+impl Thread {
+    /// Looks at the thread whose directory this is, if it has this name and has not ended.
+    fn look(directory: &Path, name: &str) -> Option<Self> {
+        let stat = fs::read_to_string(directory.join("stat")).ok()?;
+        let (id, rest) = stat.split_once(" (")?;
+        let (its_name, fields) = rest.rsplit_once(") ")?;
+        if its_name != name {
+            return None;
+        }
+        let policy = fields.split(' ').nth(38)?.parse().unwrap();
+        Some(Self { processors: processors(Pid::from_raw(id.parse().unwrap()))?, policy })
+    }
+}
+
+/// Where a thread may run, unless it has ended; `None` is the one that asks.
+fn processors(thread: Option<Pid>) -> Option<Vec<usize>> {
+    let set = sched_getaffinity(thread).ok()?;
+    Some((0..CpuSet::MAX_CPU).filter(|&processor| set.is_set(processor)).collect())
 }
 
 #[test]

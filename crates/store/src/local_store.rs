@@ -145,7 +145,10 @@ impl LocalStore {
     pub fn start(&self) {
         let spawn = |name: &str, run: fn(&Inner)| {
             let inner = Arc::clone(&self.inner);
-            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || run(&inner));
+            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+                scheduling::prefer_batches();
+                run(&inner);
+            });
             thread.expect("a thread can be started")
         };
         let mut threads = self.threads.lock();

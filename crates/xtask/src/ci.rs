@@ -10,7 +10,7 @@ use e2e::checkout;
 use crate::steps::Steps;
 
 /// Crates whose tests need nothing but a disk.
-const QUICK: [&str; 4] = ["coordination", "batch", "wire", "store"];
+const QUICK: [&str; 5] = ["coordination", "batch", "wire", "scheduling", "store"];
 
 /// What can be known in a few minutes.
 pub(crate) fn quick() -> Result<ExitCode> {

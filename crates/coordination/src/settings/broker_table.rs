@@ -53,6 +53,7 @@ pub const BROKER_PROPERTIES: &[Property] = &[
     Property::string("kohort.admin.address", "127.0.0.1:9644", "Where the admin HTTP listener is; `none` runs without it.").check(Check::NotEmpty),
     Property::long("kohort.authentication.timeout.ms", "10000", "How long a client may take to show who it is; it is disconnected then.").check(Check::Between(1, 3_600_000)),
     Property::long("kohort.cache.bytes", "67108864", "Memory for recent batches, from which consumers that keep up are served.").at_least(1_048_576),
+    Property::boolean("kohort.connection.threads.pinned", "true", "Keep each thread of connections on a processor of its own, if there are up to four processors and none is shared out by a quota; `false` lets the system move them, for machines that are busy with other work."),
     Property::string("kohort.flush", "always", "When an acknowledged record is on disk: `always` before it is acknowledged; `interval` within kohort.flush.interval.ms, so a power loss may take that much; `os` when the operating system writes it, as Kafka does.").check(Check::OneOf(&["always", "interval", "os"])),
     Property::long("kohort.flush.interval.ms", "50", "Time between two syncs of the log when kohort.flush is `interval`.").check(Check::Between(1, 3_600_000)),
     Property::long("kohort.gateway.record.memory.bytes", "268435456", "Memory of a separate gateway for records that it has fetched, so that they need not come over its link again for each of its clients; 0 keeps none.").at_least(0),

@@ -187,6 +187,11 @@ impl Settings {
         self.filled("kohort.rail.listen")?.parse().ok()
     }
 
+    /// `kohort.connection.threads.pinned`: whether each thread of connections keeps to a processor of its own.
+    pub fn connection_threads_pinned(&self) -> bool {
+        self.boolean("kohort.connection.threads.pinned")
+    }
+
     /// `kohort.gateway.record.memory.bytes`: how much a separate gateway keeps of the records that it has fetched.
     pub fn gateway_record_memory(&self) -> usize {
         self.size("kohort.gateway.record.memory.bytes")
@@ -333,6 +338,7 @@ mod tests {
         assert!(!settings.sasl_plain_without_tls() && settings.super_users().is_empty());
         assert_eq!((settings.org(), settings.rail_listen(), settings.otlp_endpoint()), (None, None, None));
         assert_eq!(settings.gateway_record_memory(), 256 << 20);
+        assert!(settings.connection_threads_pinned());
         assert!((settings.trace_sample_ratio() - 1.0).abs() < f64::EPSILON);
         assert!(settings.listener_problems().is_empty());
     }
