@@ -6,6 +6,7 @@ use std::time::Duration;
 use coordination::error_code::ErrorCode;
 use coordination::group::consumer_protocol::assigned_partitions;
 use tokio::time::{Instant, sleep};
+use wire::api::consumer_group_describe::{self, ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse};
 use wire::api::delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
 use wire::api::describe_groups::{
     DescribeGroupsRequest, DescribeGroupsResponse, DescribedGroup, DescribedGroupMember,
@@ -40,12 +41,23 @@ pub struct GroupDescription {
     pub state: String,
     /// What kind of members it has.
     pub protocol_type: String,
-    /// How partitions are assigned: `range` and the like; empty unless the group is stable.
+    /// How partitions are assigned: `range` and the like; empty unless the group is stable or of the newer protocol.
     pub protocol: String,
     /// The broker that coordinates it.
     pub coordinator: Coordinator,
     /// Its members, by id.
     pub members: Vec<GroupMember>,
+    /// How far its assignments have come, if it is of the newer protocol (KIP-848).
+    pub epochs: Option<GroupEpochs>,
+}
+
+/// How far the assignments of a group of the newer protocol (KIP-848) have come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupEpochs {
+    /// Grows with everything that asks for another assignment.
+    pub group: i32,
+    /// What it was when the broker last found out who is to have what.
+    pub target: i32,
 }
 
 impl GroupDescription {
@@ -57,8 +69,7 @@ impl GroupDescription {
         !matches!(self.state.as_str(), Self::DEAD | "Empty")
     }
 
-    /// How many members it has; none if there are some that the broker does not show, as for groups of the newer
-    /// protocol (KIP-848).
+    /// How many members it has; none if there are some that are not shown, as of groups of which only the list tells.
     pub fn member_count(&self) -> Option<usize> {
         (!self.is_live() || !self.members.is_empty()).then_some(self.members.len())
     }
@@ -88,6 +99,19 @@ pub struct GroupMember {
     pub host: String,
     /// Its partitions, by topic; empty also if they are not written as consumers write them.
     pub assignment: BTreeMap<String, Vec<i32>>,
+    /// Where it is on its way to other partitions, if its group is of the newer protocol (KIP-848).
+    pub progress: Option<Progress>,
+}
+
+/// Where a member of a group of the newer protocol (KIP-848) is on its way to other partitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// The epoch it has come to; negative while it is away.
+    pub epoch: i32,
+    /// The partitions that it is to have, by topic.
+    pub target: BTreeMap<String, Vec<i32>>,
+    /// Whether it speaks the newer protocol itself; none if the broker is too old to tell.
+    pub is_upgraded: Option<bool>,
 }
 
 /// Who shall leave a group.
@@ -172,7 +196,36 @@ impl Client {
         if described.error_code != ErrorCode::GroupIdNotFound.number() {
             accepted(described.error_code, described.error_message.clone())?;
         }
+        if described.group_state == GroupDescription::DEAD
+            && let Some(newer) = self.describe_newer_group(group).await?
+        {
+            return Ok(newer);
+        }
         Ok(description(described, coordinator))
+    }
+
+    /// A group of the newer protocol (KIP-848), which is shown like one that does not exist where classic groups are;
+    /// none if there is no such group, or the broker knows nothing of that protocol.
+    async fn describe_newer_group(&mut self, group: &str) -> Result<Option<GroupDescription>, ClientError> {
+        let request =
+            ConsumerGroupDescribeRequest { group_ids: vec![group.to_owned()], ..Default::default() };
+        let passes = |response: &ConsumerGroupDescribeResponse| {
+            response.groups.iter().any(|group| is_passing(group.error_code))
+        };
+        let (coordinator, response) = match self.ask_coordinator(group, &request, i16::MAX, passes).await {
+            Err(ClientError::Unsupported { .. }) => return Ok(None),
+            asked => asked?,
+        };
+        let described = response.groups.into_iter().next().ok_or_else(unknown_group)?;
+        match ErrorCode::from_number(described.error_code) {
+            // The classic groups may have one with the empty name, these may not. And a broker that could speak the
+            // protocol and shall not says that it does not support it.
+            Some(ErrorCode::GroupIdNotFound | ErrorCode::InvalidGroupId | ErrorCode::UnsupportedVersion) => {
+                return Ok(None);
+            }
+            _ => accepted(described.error_code, described.error_message.clone())?,
+        }
+        Ok(Some(newer_description(described, coordinator)))
     }
 
     /// Deletes a group with its offsets; it must have no members.
@@ -295,18 +348,65 @@ fn description(described: DescribedGroup, coordinator: Coordinator) -> GroupDesc
         instance_id: member.group_instance_id,
         client_id: member.client_id,
         host: member.client_host,
-        assignment: partitions_by_topic(&member.member_assignment),
+        assignment: assigned_to_consumer(&member.member_assignment),
+        progress: None,
     };
-    let mut members: Vec<GroupMember> = described.members.into_iter().map(member).collect();
-    members.sort_by(|a, b| a.member_id.cmp(&b.member_id));
     GroupDescription {
         group: described.group_id,
         state: described.group_state,
         protocol_type: described.protocol_type,
         protocol: described.protocol_data,
         coordinator,
-        members,
+        members: by_id(described.members.into_iter().map(member)),
+        epochs: None,
     }
+}
+
+fn newer_description(
+    described: consumer_group_describe::DescribedGroup,
+    coordinator: Coordinator,
+) -> GroupDescription {
+    let partitions = |assignment: consumer_group_describe::Assignment| {
+        by_topic(assignment.topic_partitions.into_iter().map(|topic| (topic.topic_name, topic.partitions)))
+    };
+    let member = |member: consumer_group_describe::Member| GroupMember {
+        member_id: member.member_id,
+        instance_id: member.instance_id,
+        client_id: member.client_id,
+        host: member.client_host,
+        assignment: partitions(member.assignment),
+        progress: Some(Progress {
+            epoch: member.member_epoch,
+            target: partitions(member.target_assignment),
+            is_upgraded: match member.member_type {
+                CLASSIC_MEMBER => Some(false),
+                NEWER_MEMBER => Some(true),
+                _ => None,
+            },
+        }),
+    };
+    GroupDescription {
+        group: described.group_id,
+        state: described.group_state,
+        protocol_type: CONSUMERS.to_owned(),
+        protocol: described.assignor_name,
+        coordinator,
+        members: by_id(described.members.into_iter().map(member)),
+        epochs: Some(GroupEpochs { group: described.group_epoch, target: described.assignment_epoch }),
+    }
+}
+
+/// The protocol type of groups of consumers, and of all groups of the newer protocol (KIP-848).
+const CONSUMERS: &str = "consumer";
+
+/// A member of a group of the newer protocol that speaks the classic one still.
+const CLASSIC_MEMBER: i8 = 0;
+const NEWER_MEMBER: i8 = 1;
+
+fn by_id(members: impl Iterator<Item = GroupMember>) -> Vec<GroupMember> {
+    let mut members = Vec::from_iter(members);
+    members.sort_by(|a, b| a.member_id.cmp(&b.member_id));
+    members
 }
 
 fn unknown_group() -> ClientError {
@@ -314,10 +414,16 @@ fn unknown_group() -> ClientError {
 }
 
 /// What a consumer was assigned; nothing if other members than consumers wrote it.
-fn partitions_by_topic(assignment: &[u8]) -> BTreeMap<String, Vec<i32>> {
+fn assigned_to_consumer(assignment: &[u8]) -> BTreeMap<String, Vec<i32>> {
+    let assigned = assigned_partitions(assignment).unwrap_or_default();
+    by_topic(assigned.into_iter().map(|(topic, partitions)| (topic.into_owned(), partitions)))
+}
+
+/// Partitions by topic and in order, where a topic may come more than once.
+fn by_topic(assigned: impl Iterator<Item = (String, Vec<i32>)>) -> BTreeMap<String, Vec<i32>> {
     let mut by_topic: BTreeMap<String, Vec<i32>> = BTreeMap::new();
-    for (topic, partitions) in assigned_partitions(assignment).unwrap_or_default() {
-        by_topic.entry(topic.into_owned()).or_default().extend(partitions);
+    for (topic, partitions) in assigned {
+        by_topic.entry(topic).or_default().extend(partitions);
     }
     for partitions in by_topic.values_mut() {
         partitions.sort_unstable();

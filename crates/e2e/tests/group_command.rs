@@ -43,7 +43,7 @@ fn on_kafka_the_command_agrees_with_kafkas_own() {
     let kafka = Kafka::start_with(&settings).unwrap();
     let pair = Pair { jars, bootstrap: kafka.bootstrap() };
     agree(&pair);
-    members_of_the_newer_protocol_are_not_claimed_to_be_read(&pair);
+    commands_on_a_group_of_the_newer_protocol_agree(&pair);
 }
 
 /// Proves E2E-26: deleting offsets and removing members.
@@ -325,8 +325,8 @@ fn a_commit_beyond_the_end_has_the_same_lag_everywhere(pair: &Pair) {
 }
 
 fn commands_on_a_live_group_agree(pair: &Pair) {
-    let members = Members::start(&pair.bootstrap, &["m-0", "m-1"]);
-    members.wait_until_settled(pair);
+    let members = Members::start(&pair.bootstrap, "live", &["m-0", "m-1"], &[]);
+    wait_until_settled(pair, "live", 2);
     pair.same_rows(&["describe", "live"], &["--describe", "--group", "live"]);
     let shown = pair.same_rows(
         &["describe", "live", "--members", "--verbose"],
@@ -334,17 +334,7 @@ fn commands_on_a_live_group_agree(pair: &Pair) {
     );
     assert_eq!(shown.len(), 2, "{shown:?}");
 
-    for refused in [
-        &["reset", "live", "--topic", "orders", "--to-earliest", "--execute"][..],
-        &["delete", "live"],
-        &["delete-offsets", "live", "--topic", "orders"],
-    ] {
-        let finished = pair.ours(refused);
-        assert_eq!((code(&finished), finished.stdout.as_str()), (Some(1), ""), "{refused:?}");
-        for words in ["m-0-", "m-1-", "stop them first"] {
-            assert!(finished.stderr.contains(words), "{refused:?}: {}", finished.stderr);
-        }
-    }
+    members_in_the_way_are_named(pair, "live");
     let mixed = ["reset", "idle", "live", "other", "--topic", "users", "--to-earliest", "--execute"];
     let mixed = pair.ours(&mixed);
     let reset: Vec<String> =
@@ -366,6 +356,29 @@ fn commands_on_a_live_group_agree(pair: &Pair) {
     assert_eq!(pair.json(&["describe", "live", "--state"])[0]["state"], "Empty");
 }
 
+/// What would harm members is refused, and the refusal names them.
+fn members_in_the_way_are_named(pair: &Pair, group: &str) {
+    let members = pair.json(&["describe", group, "--members"]);
+    let members: Vec<&str> = members[0]["members"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["consumer_id"].as_str().unwrap())
+        .collect();
+    assert_eq!(members.len(), 2, "{members:?}");
+    for refused in [
+        &["reset", group, "--topic", "orders", "--to-earliest", "--execute"][..],
+        &["delete", group],
+        &["delete-offsets", group, "--topic", "orders"],
+    ] {
+        let finished = pair.ours(refused);
+        assert_eq!((code(&finished), finished.stdout.as_str()), (Some(1), ""), "{refused:?}");
+        for words in members.iter().chain(&["stop them first"]) {
+            assert!(finished.stderr.contains(words), "{refused:?}: {}", finished.stderr);
+        }
+    }
+}
+
 fn what_is_deleted_is_gone(pair: &Pair) {
     pair.told(&["delete-offsets", "idle", "--topic", "orders"]);
     let left = rows(&pair.theirs(&["--describe", "--group", "idle"]));
@@ -379,8 +392,8 @@ fn what_is_deleted_is_gone(pair: &Pair) {
 
 /// What only Kohort tells: why there was a rebalance, and by what name a group goes for ever.
 fn explain(pair: &Pair, broker: &Kohort) {
-    let members = Members::start(&pair.bootstrap, &["m-0", "m-1"]);
-    members.wait_until_settled(pair);
+    let members = Members::start(&pair.bootstrap, "live", &["m-0", "m-1"], &[]);
+    wait_until_settled(pair, "live", 2);
     members.stop();
     pair.told(&["remove-member", "live", "--all", "--reason", "the test is over"]);
 
@@ -431,51 +444,65 @@ fn what_the_admin_listener_does_not_answer_is_told(pair: &Pair, broker: &Kohort)
 }
 
 /// Groups of KIP-848, which Kohort has none of.
-fn members_of_the_newer_protocol_are_not_claimed_to_be_read(pair: &Pair) {
-    let consumer: BaseConsumer = ClientConfig::new()
-        .set("bootstrap.servers", &pair.bootstrap)
-        .set("group.id", "newer")
-        .set("group.protocol", "consumer")
-        .create()
-        .unwrap();
-    consumer.subscribe(&["orders"]).unwrap();
-    let started = Instant::now();
-    // A consumer that goes while it is being told its partitions may wait for itself for ever.
-    while consumer.assignment().unwrap().count() == 0
-        || pair.json(&["list", "--type", "consumer", "--state", "stable"])[0]["group"] != "newer"
-    {
-        assert!(started.elapsed() < SETTLE_WITHIN);
-        consumer.poll(Duration::from_millis(50));
+fn commands_on_a_group_of_the_newer_protocol_agree(pair: &Pair) {
+    let newer = [("group.protocol", "consumer")];
+    let members = Members::start(&pair.bootstrap, "newer", &["n-0", "n-1"], &newer);
+    wait_until_settled(pair, "newer", 2);
+    pair.same_rows(&["list"], &["--list", "--state", "--type"]);
+    for view in [&[][..], &["--members", "--verbose"], &["--state", "--verbose"]] {
+        let theirs = [&["--describe", "--group", "newer"], view].concat();
+        let shown = pair.same_rows(&[&["describe", "newer"], view].concat(), &theirs);
+        assert!(!shown.is_empty(), "{view:?}");
     }
-    let unread = "kohort does not read the members of groups of type consumer yet";
-    for refused in [&["describe", "newer", "--members"][..], &["remove-member", "newer", "--all"]] {
-        let finished = pair.ours(refused);
-        assert_eq!(code(&finished), Some(1), "{}{}", finished.stdout, finished.stderr);
-        assert!(finished.stderr.contains(unread), "{}", finished.stderr);
+    let shown = rows(&pair.told(&["describe", "newer", "--members", "--verbose"]));
+    for row in shown {
+        assert_eq!(
+            (&row["CURRENT-EPOCH"], &row["CURRENT-ASSIGNMENT"]),
+            (&row["TARGET-EPOCH"], &row["TARGET-ASSIGNMENT"])
+        );
+        assert!(row["CURRENT-ASSIGNMENT"].starts_with("orders:"), "{row:?}");
     }
-    let state = pair.ours(&["describe", "newer", "--state"]);
-    assert_eq!(code(&state), Some(0), "{}", state.stderr);
-    assert!(state.stdout.contains("Stable") && state.stderr.contains(unread), "{}", state.stderr);
+    members_in_the_way_are_named(pair, "newer");
+
+    // A member that speaks the classic protocol makes the group one that is being upgraded.
+    let older = Members::start(&pair.bootstrap, "newer", &["o-0"], &[]);
+    wait_until_settled(pair, "newer", 3);
+    let mixed = pair.same_rows(
+        &["describe", "newer", "--members", "--verbose"],
+        &["--describe", "--group", "newer", "--members", "--verbose"],
+    );
+    let upgraded: Vec<&str> = mixed.iter().map(|row| row["UPGRADED"].as_str()).collect();
+    assert_eq!(upgraded.iter().filter(|it| **it == "false").count(), 1, "{mixed:?}");
+
+    older.stop();
+    members.stop();
+    let removed = pair.json(&["remove-member", "newer", "--all", "--reason", "the test is over"]);
+    assert_eq!(removed.as_array().map(Vec::len), Some(3), "{removed}");
+    assert_eq!(pair.json(&["describe", "newer", "--state"])[0]["state"], "Empty");
+    pair.told(&["delete", "newer"]);
 }
 
-/// Static members of the group `live` that read `orders` until they are stopped.
+/// Static members of a group that read `orders` until they are stopped.
 struct Members {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Members {
-    fn start(bootstrap: &str, instances: &[&str]) -> Self {
+    fn start(bootstrap: &str, group: &str, instances: &[&str], settings: &[(&str, &str)]) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let member = |instance: &&str| {
-            let consumer: BaseConsumer = ClientConfig::new()
+            let mut config = ClientConfig::new();
+            config
                 .set("bootstrap.servers", bootstrap)
-                .set("group.id", "live")
+                .set("group.id", group)
                 .set("group.instance.id", *instance)
                 .set("client.id", format!("client-{instance}"))
-                .set("enable.auto.commit", "false")
-                .create()
-                .unwrap();
+                .set("enable.auto.commit", "false");
+            for (name, value) in settings {
+                config.set(*name, *value);
+            }
+            let consumer: BaseConsumer = config.create().unwrap();
             consumer.subscribe(&["orders"]).unwrap();
             let stop = Arc::clone(&stop);
             thread::spawn(move || {
@@ -488,25 +515,25 @@ impl Members {
         Self { stop, threads }
     }
 
-    /// Waits until every member has partitions.
-    fn wait_until_settled(&self, pair: &Pair) {
-        let started = Instant::now();
-        loop {
-            let shown = pair.ours(&["describe", "live", "--members", "-o", "json"]);
-            let value: Value = serde_json::from_str(&shown.stdout).unwrap_or_default();
-            let members = value[0]["members"].as_array().cloned().unwrap_or_default();
-            let at_work = members.iter().filter(|member| member["partitions"].as_u64() > Some(0)).count();
-            if value[0]["state"] == "Stable" && at_work == self.threads.len() {
-                return;
-            }
-            assert!(started.elapsed() < SETTLE_WITHIN, "{}{}", shown.stdout, shown.stderr);
-        }
-    }
-
     fn stop(self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads {
             thread.join().unwrap();
         }
+    }
+}
+
+/// Waits until a group has so many members and every one has its partitions.
+fn wait_until_settled(pair: &Pair, group: &str, members: usize) {
+    let started = Instant::now();
+    loop {
+        let shown = pair.ours(&["describe", group, "--members", "-o", "json"]);
+        let value: Value = serde_json::from_str(&shown.stdout).unwrap_or_default();
+        let found = value[0]["members"].as_array().cloned().unwrap_or_default();
+        let at_work = found.iter().filter(|member| member["partitions"].as_u64() > Some(0)).count();
+        if value[0]["state"] == "Stable" && at_work == members {
+            return;
+        }
+        assert!(started.elapsed() < SETTLE_WITHIN, "{}{}", shown.stdout, shown.stderr);
     }
 }

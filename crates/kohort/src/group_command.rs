@@ -94,8 +94,7 @@ fn no_such_group(group: &str) -> String {
 fn unread_members(group: &str, kind: &str) -> String {
     let (group, kind) = (name(group), plain(&kind.to_lowercase()));
     format!(
-        "group {group}: kohort does not read the members of groups of type {kind} yet; use Kafka's \
-         kafka-consumer-groups"
+        "group {group}: kohort does not read the members of groups of type {kind}; Kafka's own tool for such groups does"
     )
 }
 

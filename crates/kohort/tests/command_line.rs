@@ -199,8 +199,7 @@ fn group_help_shows_examples() {
               kohort group remove-member billing --all --reason "moved to another cluster"
               kohort group delete billing --bootstrap kafka.example:9092
 
-            All but `events` work with any Kafka. Members of groups of type Consumer (the newer protocol of
-            KIP-848) are not read yet; Kafka's kafka-consumer-groups shows and removes them.
+            All but `events` work with any Kafka.
         "#]],
         &expect![[""]],
     );

@@ -107,6 +107,10 @@ messages! {
     list_groups_response: list_groups::ListGroupsResponse, theirs::ListGroupsResponse;
     delete_groups_request: delete_groups::DeleteGroupsRequest, theirs::DeleteGroupsRequest;
     delete_groups_response: delete_groups::DeleteGroupsResponse, theirs::DeleteGroupsResponse;
+    consumer_group_describe_request:
+        consumer_group_describe::ConsumerGroupDescribeRequest, theirs::ConsumerGroupDescribeRequest;
+    consumer_group_describe_response:
+        consumer_group_describe::ConsumerGroupDescribeResponse, theirs::ConsumerGroupDescribeResponse;
     offset_delete_request: offset_delete::OffsetDeleteRequest, theirs::OffsetDeleteRequest;
     offset_delete_response: offset_delete::OffsetDeleteResponse, theirs::OffsetDeleteResponse;
     sasl_handshake_request: sasl_handshake::SaslHandshakeRequest, theirs::SaslHandshakeRequest;

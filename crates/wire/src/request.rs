@@ -247,6 +247,8 @@ fn decode_body(
         ApiKey::DescribeTopicPartitions => {
             describe_topic_partitions::DescribeTopicPartitionsRequest::decode_from(reader, version)?.into_op()
         }
+        // What is only asked is never found by its number.
+        ApiKey::ConsumerGroupDescribe => return Err(DecodeError::UnknownApi { key: api.number() }),
     };
     Ok(Body::Op(op))
 }

@@ -1,6 +1,7 @@
 //! The one table of APIs: number, versions, flexibility and the messages of each.
 //!
-//! ApiVersions is answered from it, requests are accepted by it, and the tests go through it.
+//! ApiVersions is answered from it, requests are accepted by it, and the tests go through it. An API without advertised
+//! versions is one that our client asks of other brokers and that we do not answer.
 
 use std::ops::RangeInclusive;
 
@@ -12,10 +13,17 @@ use crate::field::At;
 use crate::message::{Message, RequestMessage};
 use crate::writer::Writer;
 
+/// The second of two, where there is a first: how the table picks the APIs that are advertised.
+macro_rules! answered {
+    ($advertised:literal, $api:expr) => {
+        $api
+    };
+}
+
 macro_rules! table {
     ($(
         $name:ident = $key:literal, $first:literal ..= $last:literal,
-        advertised $advertised:literal, flexible $flexible:literal,
+        $(advertised $advertised:literal,)? flexible $flexible:literal,
         $module:ident: $request:ident => $response:ident;
     )*) => {
         /// An API.
@@ -29,14 +37,14 @@ macro_rules! table {
         }
 
         impl ApiKey {
-            /// All of them, by number.
-            pub const ALL: &[Self] = &[$(Self::$name),*];
+            /// All that we answer, by number.
+            pub const ALL: &[Self] = &[$($(answered!($advertised, Self::$name),)?)*];
 
-            /// The API with this number, if we know it.
+            /// The API with this number, if we answer it.
             #[inline]
             pub const fn from_number(key: i16) -> Option<Self> {
                 match key {
-                    $($key => Some(Self::$name),)*
+                    $($($key => Some(answered!($advertised, Self::$name)),)?)*
                     _ => None,
                 }
             }
@@ -58,9 +66,11 @@ macro_rules! table {
 
             /// The versions that ApiVersions shows. They begin earlier than [`ApiKey::versions`] for Produce
             /// alone, as in Kafka: some versions of librdkafka switch features off unless it begins at 0.
-            pub const fn advertised(self) -> RangeInclusive<i16> {
+            /// None for an API that we only ask.
+            pub const fn advertised(self) -> Option<RangeInclusive<i16>> {
                 match self {
-                    $(Self::$name => $advertised..=$last,)*
+                    $($(Self::$name => Some($advertised..=$last),)?)*
+                    _ => None,
                 }
             }
 
@@ -226,6 +236,8 @@ table! {
         alter_user_scram_credentials: AlterUserScramCredentialsRequest => AlterUserScramCredentialsResponse;
     DescribeCluster = 60, 0..=2, advertised 0, flexible 0,
         describe_cluster: DescribeClusterRequest => DescribeClusterResponse;
+    ConsumerGroupDescribe = 69, 0..=1, flexible 0,
+        consumer_group_describe: ConsumerGroupDescribeRequest => ConsumerGroupDescribeResponse;
     DescribeTopicPartitions = 75, 0..=0, advertised 0, flexible 0,
         describe_topic_partitions: DescribeTopicPartitionsRequest => DescribeTopicPartitionsResponse;
 }
@@ -259,9 +271,17 @@ mod tests {
         assert!(ApiKey::ALL.is_sorted());
         for &api in ApiKey::ALL {
             assert_eq!(ApiKey::from_number(api.number()), Some(api));
-            assert!(api.advertised().start() <= api.versions().start());
-            assert_eq!(api.advertised().end(), api.versions().end());
+            let advertised = api.advertised().expect("what is answered is advertised");
+            assert!(advertised.start() <= api.versions().start());
+            assert_eq!(advertised.end(), api.versions().end());
         }
         assert_eq!(ApiKey::from_number(4), None);
+    }
+
+    #[test]
+    fn what_is_only_asked_is_neither_advertised_nor_answered() {
+        let asked = ApiKey::ConsumerGroupDescribe;
+        assert!(!ApiKey::ALL.contains(&asked));
+        assert_eq!((ApiKey::from_number(asked.number()), asked.advertised()), (None, None));
     }
 }

@@ -350,6 +350,8 @@ impl Names {
                 }
             }
             AnyResponse::DescribeClientQuotas(response) => response.throttle_time_ms = 0,
+            // Nobody is asked for it.
+            AnyResponse::ConsumerGroupDescribe(_) => {}
             AnyResponse::DescribeUserScramCredentials(response) => {
                 response.throttle_time_ms = 0;
                 response.results.sort_by(|a, b| a.user.cmp(&b.user));

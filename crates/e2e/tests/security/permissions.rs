@@ -50,6 +50,8 @@ fn refused_with(api: ApiKey) -> Option<&'static [i16]> {
         | ApiKey::DescribeGroups
         | ApiKey::DeleteGroups
         | ApiKey::OffsetDelete => Some(&[GROUP_REFUSED]),
+        // Nobody answers it.
+        ApiKey::ConsumerGroupDescribe => None,
         ApiKey::InitProducerId => Some(&[TRANSACTIONAL_ID_REFUSED]),
         ApiKey::DescribeAcls
         | ApiKey::CreateAcls

@@ -22,13 +22,7 @@ Examples:
   kohort group remove-member billing --all --reason \"moved to another cluster\"
   kohort group delete billing --bootstrap kafka.example:9092
 
-All but `events` work with any Kafka. Members of groups of type Consumer (the newer protocol of
-KIP-848) are not read yet; Kafka's kafka-consumer-groups shows and removes them.";
-
-const DESCRIBE_NOTES: &str = "\
-Members of groups of type Consumer (the newer protocol of KIP-848) are not read yet: --members fails
-for such a group, and its partitions are shown without their owners. Kafka's kafka-consumer-groups
-shows them.";
+All but `events` work with any Kafka.";
 
 /// What can be done with consumer groups.
 #[derive(Debug, Subcommand)]
@@ -48,7 +42,6 @@ pub(crate) enum GroupCommand {
         client: ClientArgs,
     },
     /// Show how far groups have read, who is in them, or their state
-    #[command(after_help = DESCRIBE_NOTES)]
     Describe(Box<DescribeArgs>),
     /// Show why a group rebalanced: when, because of whom, how long it took (Kohort only)
     Events(Box<EventsArgs>),
@@ -134,7 +127,8 @@ pub(crate) struct DescribeArgs {
     #[arg(long, group = "view")]
     pub(crate) state: bool,
 
-    /// Add columns: LEADER-EPOCH to --offsets, CURRENT-ASSIGNMENT to --members; none to --state
+    /// Add columns: LEADER-EPOCH to --offsets, current and target assignments to --members, and the epochs of groups of
+    /// the newer protocol (KIP-848) to --members and --state
     #[arg(long)]
     pub(crate) verbose: bool,
 

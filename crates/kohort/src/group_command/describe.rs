@@ -41,7 +41,7 @@ pub(super) async fn run(args: &DescribeArgs) -> anyhow::Result<()> {
                 complaints.iter().for_each(|(_, complaint)| note(complaint));
             }
         }
-        finish(format, &groups, problems, render_states)
+        finish(format, &groups, problems, |groups| render_states(groups, args.verbose))
     } else {
         let Seen { groups: lags, unread, problems } = each(&mut client, names, lag).await;
         unread.iter().for_each(|unread| note(unread));
@@ -113,7 +113,7 @@ fn join(texts: impl Iterator<Item = String>) -> String {
 /// A group as far as it can be read.
 pub(super) struct Found {
     pub(super) group: GroupDescription,
-    /// The type of a group with members that are not read: one that speaks the newer protocol (KIP-848).
+    /// The type of a group with members that are not read: one of shares or of streams.
     pub(super) unread: Option<String>,
 }
 
@@ -200,6 +200,9 @@ struct GroupState {
     coordinator_id: i32,
     assignment_strategy: Option<String>,
     state: String,
+    /// What groups of the newer protocol (KIP-848) alone have.
+    group_epoch: Option<i32>,
+    target_assignment_epoch: Option<i32>,
     /// None if there are some that cannot be shown.
     members: Option<usize>,
 }
@@ -215,6 +218,8 @@ impl From<GroupDescription> for GroupState {
             coordinator_id: group.coordinator.node,
             assignment_strategy: (!group.protocol.is_empty()).then_some(group.protocol),
             state: group.state,
+            group_epoch: group.epochs.map(|epochs| epochs.group),
+            target_assignment_epoch: group.epochs.map(|epochs| epochs.target),
         }
     }
 }
@@ -242,9 +247,13 @@ async fn identify(groups: &mut [GroupState], admin: &AdminArgs) -> Vec<(Kind, St
     complaints
 }
 
-fn render_states(groups: &[GroupState]) -> String {
+fn render_states(groups: &[GroupState], verbose: bool) -> String {
     let ids = groups.iter().any(|group| group.id.is_some());
-    let mut heading = vec!["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"];
+    let mut heading = vec!["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE"];
+    if verbose {
+        heading.extend(["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"]);
+    }
+    heading.push("#MEMBERS");
     if ids {
         heading.extend(["ID", "RRL"]);
     }
@@ -255,8 +264,11 @@ fn render_states(groups: &[GroupState]) -> String {
             format!("{} ({})", group.coordinator, group.coordinator_id),
             dash(group.assignment_strategy.as_ref()),
             group.state.clone(),
-            dash(group.members),
         ];
+        if verbose {
+            row.extend([dash(group.group_epoch), dash(group.target_assignment_epoch)]);
+        }
+        row.push(dash(group.members));
         if ids {
             row.extend([dash(group.id.as_ref()), dash(group.rrl.as_ref())]);
         }
@@ -321,16 +333,31 @@ mod tests {
     fn a_state_has_the_id_where_kohort_was_asked() {
         let mut state = GroupState::from(members::tests::description());
         check(
-            &render_states(std::slice::from_ref(&state)),
+            &render_states(std::slice::from_ref(&state), false),
             &expect![[r#"
             GROUP    COORDINATOR (ID)    ASSIGNMENT-STRATEGY  STATE   #MEMBERS
             billing  localhost:9092 (1)  range                Stable  2
         "#]],
         );
+        check(
+            &render_states(std::slice::from_ref(&state), true),
+            &expect![[r#"
+            GROUP    COORDINATOR (ID)    ASSIGNMENT-STRATEGY  STATE   GROUP-EPOCH  TARGET-ASSIGNMENT-EPOCH  #MEMBERS
+            billing  localhost:9092 (1)  range                Stable  -            -                        2
+        "#]],
+        );
+        (state.group_epoch, state.target_assignment_epoch) = (Some(4), Some(3));
+        check(
+            &render_states(std::slice::from_ref(&state), true),
+            &expect![[r#"
+            GROUP    COORDINATOR (ID)    ASSIGNMENT-STRATEGY  STATE   GROUP-EPOCH  TARGET-ASSIGNMENT-EPOCH  #MEMBERS
+            billing  localhost:9092 (1)  range                Stable  4            3                        2
+        "#]],
+        );
         state.id = Some("cgp_x".to_owned());
         state.rrl = Some("default/consumer-groups/billing".to_owned());
         check(
-            &render_states(&[state]),
+            &render_states(&[state], false),
             &expect![[r#"
             GROUP    COORDINATOR (ID)    ASSIGNMENT-STRATEGY  STATE   #MEMBERS  ID     RRL
             billing  localhost:9092 (1)  range                Stable  2         cgp_x  default/consumer-groups/billing

@@ -100,6 +100,7 @@ mod tests {
                 .iter()
                 .map(|(topic, partitions)| ((*topic).to_owned(), partitions.to_vec()))
                 .collect(),
+            progress: None,
         };
         GroupDescription {
             group: "billing".to_owned(),
@@ -108,6 +109,7 @@ mod tests {
             protocol: "range".to_owned(),
             coordinator: Coordinator { node: 1, host: "localhost".to_owned(), port: 9092 },
             members: if assignment.is_empty() { Vec::new() } else { vec![member] },
+            epochs: None,
         }
     }
 

@@ -27,10 +27,16 @@ struct Member {
     client_id: String,
     partitions: usize,
     assignment: BTreeMap<String, Vec<i32>>,
+    /// What follows is known of members of groups of the newer protocol (KIP-848) only.
+    current_epoch: Option<i32>,
+    target_epoch: Option<i32>,
+    target_assignment: Option<BTreeMap<String, Vec<i32>>>,
+    upgraded: Option<bool>,
 }
 
-impl From<&GroupMember> for Member {
-    fn from(member: &GroupMember) -> Self {
+impl Member {
+    fn new(member: &GroupMember, target_epoch: Option<i32>) -> Self {
+        let progress = member.progress.as_ref();
         Self {
             consumer_id: member.member_id.clone(),
             group_instance_id: member.instance_id.clone(),
@@ -38,16 +44,22 @@ impl From<&GroupMember> for Member {
             client_id: member.client_id.clone(),
             partitions: member.assignment.values().map(Vec::len).sum(),
             assignment: member.assignment.clone(),
+            current_epoch: progress.map(|progress| progress.epoch),
+            target_epoch: progress.and(target_epoch),
+            target_assignment: progress.map(|progress| progress.target.clone()),
+            upgraded: progress.and_then(|progress| progress.is_upgraded),
         }
     }
 }
 
 impl From<&GroupDescription> for GroupMembers {
     fn from(group: &GroupDescription) -> Self {
+        let target_epoch = group.epochs.map(|epochs| epochs.target);
+        let member = |member| Member::new(member, target_epoch);
         Self {
             group: group.group.clone(),
             state: group.state.clone(),
-            members: group.member_count().map(|_| group.members.iter().map(Member::from).collect()),
+            members: group.member_count().map(|_| group.members.iter().map(member).collect()),
         }
     }
 }
@@ -63,8 +75,13 @@ impl GroupMembers {
         if statics {
             columns.insert(2, "GROUP-INSTANCE-ID");
         }
+        // As long as somebody speaks the classic protocol in a group of the newer one.
+        let upgrading = verbose && members.iter().any(|member| member.upgraded == Some(false));
         if verbose {
-            columns.push("CURRENT-ASSIGNMENT");
+            columns.extend(["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]);
+        }
+        if upgrading {
+            columns.push("UPGRADED");
         }
         let mut table = Table::new(&columns);
         for member in members {
@@ -79,7 +96,11 @@ impl GroupMembers {
                 row.insert(2, dash(member.group_instance_id.as_ref()));
             }
             if verbose {
-                row.push(member.assigned());
+                row.extend([dash(member.current_epoch), assigned(Some(&member.assignment))]);
+                row.extend([dash(member.target_epoch), assigned(member.target_assignment.as_ref())]);
+            }
+            if upgrading {
+                row.push(dash(member.upgraded));
             }
             table.row(row);
         }
@@ -87,17 +108,14 @@ impl GroupMembers {
     }
 }
 
-impl Member {
-    fn assigned(&self) -> String {
-        let topic = |(topic, partitions): (&String, &Vec<i32>)| {
-            let numbers = partitions.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
-            format!("{topic}:{numbers}")
-        };
-        match self.assignment.iter().map(topic).collect::<Vec<_>>().join(";") {
-            nothing if nothing.is_empty() => "-".to_owned(),
-            assigned => assigned,
-        }
-    }
+/// Partitions by topic; a dash if there are none, or none are known.
+fn assigned(partitions: Option<&BTreeMap<String, Vec<i32>>>) -> String {
+    let topic = |(topic, partitions): (&String, &Vec<i32>)| {
+        let numbers = partitions.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
+        format!("{topic}:{numbers}")
+    };
+    let topics = partitions.into_iter().flatten().map(topic).collect::<Vec<_>>().join(";");
+    if topics.is_empty() { "-".to_owned() } else { topics }
 }
 
 /// The members of a group for a message that asks to stop them.
@@ -137,7 +155,7 @@ pub(super) fn counted(members: Option<usize>) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use client::Coordinator;
+    use client::{Coordinator, GroupEpochs, Progress};
     use expect_test::{Expect, expect};
 
     use super::*;
@@ -160,6 +178,7 @@ pub(super) mod tests {
                     ("users".to_owned(), vec![0]),
                 ]),
             },
+            progress: None,
         };
         GroupDescription {
             group: "billing".to_owned(),
@@ -168,6 +187,7 @@ pub(super) mod tests {
             protocol: "range".to_owned(),
             coordinator: Coordinator { node: 1, host: "localhost".to_owned(), port: 9092 },
             members: vec![member("a-1", Some("pod-0"), &[0, 2]), member("b-2", None, &[])],
+            epochs: None,
         }
     }
 
@@ -178,11 +198,11 @@ pub(super) mod tests {
             &group,
             true,
             &expect![[r#"
-            Group billing: Stable, 2 members
-            GROUP    CONSUMER-ID  GROUP-INSTANCE-ID  HOST       CLIENT-ID  #PARTITIONS  CURRENT-ASSIGNMENT
-            billing  a-1          pod-0              /10.0.0.7  billing    3            orders:0,2;users:0
-            billing  b-2          -                  /10.0.0.7  billing    0            -
-        "#]],
+                Group billing: Stable, 2 members
+                GROUP    CONSUMER-ID  GROUP-INSTANCE-ID  HOST       CLIENT-ID  #PARTITIONS  CURRENT-EPOCH  CURRENT-ASSIGNMENT  TARGET-EPOCH  TARGET-ASSIGNMENT
+                billing  a-1          pod-0              /10.0.0.7  billing    3            -              orders:0,2;users:0  -             -
+                billing  b-2          -                  /10.0.0.7  billing    0            -              -                   -             -
+            "#]],
         );
         group.members.remove(0);
         check(
@@ -192,6 +212,39 @@ pub(super) mod tests {
             Group billing: Stable, 1 member
             GROUP    CONSUMER-ID  HOST       CLIENT-ID  #PARTITIONS
             billing  b-2          /10.0.0.7  billing    0
+        "#]],
+        );
+    }
+
+    #[test]
+    fn members_of_the_newer_protocol_are_shown_with_where_they_are_to_get() {
+        let mut group = description();
+        group.epochs = Some(GroupEpochs { group: 4, target: 3 });
+        let target = |partitions: &[i32]| BTreeMap::from([("orders".to_owned(), partitions.to_vec())]);
+        let progress = |epoch, partitions: &[i32], is_upgraded| {
+            Some(Progress { epoch, target: target(partitions), is_upgraded })
+        };
+        group.members[0].progress = progress(2, &[0], Some(true));
+        group.members[1].progress = progress(3, &[1, 2], Some(true));
+        check(
+            &group,
+            true,
+            &expect![[r#"
+            Group billing: Stable, 2 members
+            GROUP    CONSUMER-ID  GROUP-INSTANCE-ID  HOST       CLIENT-ID  #PARTITIONS  CURRENT-EPOCH  CURRENT-ASSIGNMENT  TARGET-EPOCH  TARGET-ASSIGNMENT
+            billing  a-1          pod-0              /10.0.0.7  billing    3            2              orders:0,2;users:0  3             orders:0
+            billing  b-2          -                  /10.0.0.7  billing    0            3              -                   3             orders:1,2
+        "#]],
+        );
+        group.members[1].progress = progress(3, &[1, 2], Some(false));
+        check(
+            &group,
+            true,
+            &expect![[r#"
+            Group billing: Stable, 2 members
+            GROUP    CONSUMER-ID  GROUP-INSTANCE-ID  HOST       CLIENT-ID  #PARTITIONS  CURRENT-EPOCH  CURRENT-ASSIGNMENT  TARGET-EPOCH  TARGET-ASSIGNMENT  UPGRADED
+            billing  a-1          pod-0              /10.0.0.7  billing    3            2              orders:0,2;users:0  3             orders:0           true
+            billing  b-2          -                  /10.0.0.7  billing    0            3              -                   3             orders:1,2         false
         "#]],
         );
     }

@@ -467,3 +467,34 @@ fn old_brokers_are_filtered_by_type_here_and_by_state_not_at_all() {
     "#]],
     );
 }
+
+#[test]
+fn members_of_a_type_that_is_not_read_are_not_said_to_be_none() {
+    let broker = Broker {
+        groups: vec![Group { kind: Some("Share"), ..group("shared", &[("orders", 0, 4)]) }],
+        ..Default::default()
+    };
+    let unread = expect![[r#"
+        kohort: group shared: kohort does not read the members of groups of type share; Kafka's own tool for such groups does
+    "#]];
+    check(
+        &broker,
+        "describe shared --members",
+        1,
+        &expect![[r#"
+            Group shared: Stable, members not shown
+        "#]],
+        &unread,
+    );
+    check(&broker, "remove-member shared --all", 1, &expect![[""]], &unread);
+    check(
+        &broker,
+        "describe shared --state",
+        0,
+        &expect![[r#"
+            GROUP   COORDINATOR (ID)  ASSIGNMENT-STRATEGY  STATE   #MEMBERS
+            shared  :0 (1)            -                    Stable  -
+        "#]],
+        &unread,
+    );
+}

@@ -47,6 +47,8 @@ pub(crate) struct Group {
     /// Whether the broker ends the connection instead of describing it.
     pub(crate) fatal: bool,
     pub(crate) member: Option<&'static str>,
+    /// The type of a group that is shown in the list and nowhere else.
+    pub(crate) kind: Option<&'static str>,
     pub(crate) committed: Vec<(&'static str, i32, i64)>,
 }
 
@@ -120,8 +122,8 @@ impl Broker {
             AnyRequest::ListGroups(_) => {
                 let listed = |group: &Group| ListedGroup {
                     group_id: group.name.to_owned(),
-                    group_state: "Empty".to_owned(),
-                    group_type: "classic".to_owned(),
+                    group_state: if group.kind.is_some() { "Stable" } else { "Empty" }.to_owned(),
+                    group_type: group.kind.unwrap_or("classic").to_owned(),
                     ..Default::default()
                 };
                 let groups = self.groups.iter().map(listed).collect();
@@ -201,7 +203,7 @@ impl Broker {
     }
 
     fn described(&self, group_id: String) -> DescribedGroup {
-        let Some(group) = self.group(&group_id) else {
+        let Some(group) = self.group(&group_id).filter(|group| group.kind.is_none()) else {
             return DescribedGroup { group_id, group_state: "Dead".to_owned(), ..Default::default() };
         };
         let member = |id: &str| DescribedGroupMember {

@@ -52,7 +52,7 @@ pub(crate) fn response(request: &ApiVersionsRequest, version: i16) -> ApiVersion
         return refused(ErrorCode::InvalidRequest);
     }
     ApiVersionsResponse {
-        api_keys: ApiKey::ALL.iter().copied().map(offer).collect(),
+        api_keys: ApiKey::ALL.iter().copied().filter_map(offer).collect(),
         ..ApiVersionsResponse::default()
     }
 }
@@ -60,7 +60,7 @@ pub(crate) fn response(request: &ApiVersionsRequest, version: i16) -> ApiVersion
 /// The answer to a version that we do not know: which ones we do.
 pub(crate) fn unsupported() -> ApiVersionsResponse {
     ApiVersionsResponse {
-        api_keys: vec![offer(ApiKey::ApiVersions)],
+        api_keys: offer(ApiKey::ApiVersions).into_iter().collect(),
         ..refused(ErrorCode::UnsupportedVersion)
     }
 }
@@ -69,9 +69,9 @@ fn refused(error: ErrorCode) -> ApiVersionsResponse {
     ApiVersionsResponse { error_code: error.number(), ..ApiVersionsResponse::default() }
 }
 
-fn offer(api: ApiKey) -> ApiVersion {
-    let versions = api.advertised();
-    ApiVersion { api_key: api.number(), min_version: *versions.start(), max_version: *versions.end() }
+fn offer(api: ApiKey) -> Option<ApiVersion> {
+    let versions = api.advertised()?;
+    Some(ApiVersion { api_key: api.number(), min_version: *versions.start(), max_version: *versions.end() })
 }
 
 /// KIP-511: letters and digits, with `-` and `.` between them.

@@ -120,6 +120,9 @@ fn default_request(api: ApiKey) -> AnyRequest {
         ApiKey::ListGroups => list_groups::ListGroupsRequest::default().into(),
         ApiKey::DeleteGroups => delete_groups::DeleteGroupsRequest::default().into(),
         ApiKey::OffsetDelete => offset_delete::OffsetDeleteRequest::default().into(),
+        ApiKey::ConsumerGroupDescribe => {
+            consumer_group_describe::ConsumerGroupDescribeRequest::default().into()
+        }
         ApiKey::SaslHandshake => sasl_handshake::SaslHandshakeRequest::default().into(),
         ApiKey::SaslAuthenticate => sasl_authenticate::SaslAuthenticateRequest::default().into(),
         ApiKey::DescribeAcls => describe_acls::DescribeAclsRequest::default().into(),
