@@ -78,7 +78,7 @@ impl Topic {
                     min_version: *api.versions().start(),
                     max_version: *api.versions().end(),
                 };
-                let api_keys = ApiKey::ALL.iter().map(offer).collect();
+                let api_keys = ApiKey::ANSWERED.iter().map(offer).collect();
                 AnyResponse::ApiVersions(ApiVersionsResponse { api_keys, ..Default::default() })
             }
             AnyRequest::CreateTopics(asked) => {

@@ -37,10 +37,8 @@ pub struct GroupListing {
 pub struct GroupDescription {
     /// Its name.
     pub group: String,
-    /// Its state; [`GroupDescription::DEAD`] for one that does not exist.
+    /// Its state; [`GroupDescription::DEAD`] for one that does not exist or is not shown.
     pub state: String,
-    /// What kind of members it has.
-    pub protocol_type: String,
     /// How partitions are assigned: `range` and the like; empty unless the group is stable or of the newer protocol.
     pub protocol: String,
     /// The broker that coordinates it.
@@ -49,6 +47,8 @@ pub struct GroupDescription {
     pub members: Vec<GroupMember>,
     /// How far its assignments have come, if it is of the newer protocol (KIP-848).
     pub epochs: Option<GroupEpochs>,
+    /// Why it is not shown, if it is of the newer protocol and the broker withholds it.
+    pub withheld: Option<ErrorCode>,
 }
 
 /// How far the assignments of a group of the newer protocol (KIP-848) have come.
@@ -61,7 +61,7 @@ pub struct GroupEpochs {
 }
 
 impl GroupDescription {
-    /// The state of a group that does not exist.
+    /// The state of a group that does not exist or is not shown.
     pub const DEAD: &str = "Dead";
 
     /// Whether somebody is in it, or about to be.
@@ -100,12 +100,12 @@ pub struct GroupMember {
     /// Its partitions, by topic; empty also if they are not written as consumers write them.
     pub assignment: BTreeMap<String, Vec<i32>>,
     /// Where it is on its way to other partitions, if its group is of the newer protocol (KIP-848).
-    pub progress: Option<Progress>,
+    pub progress: Option<MemberProgress>,
 }
 
 /// Where a member of a group of the newer protocol (KIP-848) is on its way to other partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Progress {
+pub struct MemberProgress {
     /// The epoch it has come to; negative while it is away.
     pub epoch: i32,
     /// The partitions that it is to have, by topic.
@@ -184,7 +184,8 @@ impl Client {
         Ok(found.into_values().collect())
     }
 
-    /// A group with its members. One that does not exist is [`GroupDescription::DEAD`].
+    /// A group with its members, of the classic or the newer protocol (KIP-848). One that does not exist, or is of a type
+    /// that has its own way to be described, is [`GroupDescription::DEAD`].
     pub async fn describe_group(&mut self, group: &str) -> Result<GroupDescription, ClientError> {
         let request = DescribeGroupsRequest { groups: vec![group.to_owned()], ..Default::default() };
         let passes = |response: &DescribeGroupsResponse| {
@@ -196,36 +197,31 @@ impl Client {
         if described.error_code != ErrorCode::GroupIdNotFound.number() {
             accepted(described.error_code, described.error_message.clone())?;
         }
-        if described.group_state == GroupDescription::DEAD
-            && let Some(newer) = self.describe_newer_group(group).await?
-        {
-            return Ok(newer);
+        let described = description(described, coordinator);
+        if described.state == GroupDescription::DEAD {
+            return self.describe_newer_group(described).await;
         }
-        Ok(description(described, coordinator))
+        Ok(described)
     }
 
-    /// A group of the newer protocol (KIP-848), which is shown like one that does not exist where classic groups are;
-    /// none if there is no such group, or the broker knows nothing of that protocol.
-    async fn describe_newer_group(&mut self, group: &str) -> Result<Option<GroupDescription>, ClientError> {
+    /// What there is to know of a group that is `dead` as a classic one: those of the newer protocol (KIP-848) are shown so
+    /// where classic groups are.
+    async fn describe_newer_group(
+        &mut self,
+        dead: GroupDescription,
+    ) -> Result<GroupDescription, ClientError> {
         let request =
-            ConsumerGroupDescribeRequest { group_ids: vec![group.to_owned()], ..Default::default() };
+            ConsumerGroupDescribeRequest { group_ids: vec![dead.group.clone()], ..Default::default() };
         let passes = |response: &ConsumerGroupDescribeResponse| {
             response.groups.iter().any(|group| is_passing(group.error_code))
         };
-        let (coordinator, response) = match self.ask_coordinator(group, &request, i16::MAX, passes).await {
-            Err(ClientError::Unsupported { .. }) => return Ok(None),
-            asked => asked?,
-        };
+        let (coordinator, response) =
+            match self.ask_coordinator(&dead.group, &request, i16::MAX, passes).await {
+                Err(ClientError::Unsupported { .. }) => return Ok(dead),
+                asked => asked?,
+            };
         let described = response.groups.into_iter().next().ok_or_else(unknown_group)?;
-        match ErrorCode::from_number(described.error_code) {
-            // The classic groups may have one with the empty name, these may not. And a broker that could speak the
-            // protocol and shall not says that it does not support it.
-            Some(ErrorCode::GroupIdNotFound | ErrorCode::InvalidGroupId | ErrorCode::UnsupportedVersion) => {
-                return Ok(None);
-            }
-            _ => accepted(described.error_code, described.error_message.clone())?,
-        }
-        Ok(Some(newer_description(described, coordinator)))
+        newer_description(described, coordinator, dead)
     }
 
     /// Deletes a group with its offsets; it must have no members.
@@ -354,18 +350,33 @@ fn description(described: DescribedGroup, coordinator: Coordinator) -> GroupDesc
     GroupDescription {
         group: described.group_id,
         state: described.group_state,
-        protocol_type: described.protocol_type,
         protocol: described.protocol_data,
         coordinator,
         members: by_id(described.members.into_iter().map(member)),
         epochs: None,
+        withheld: None,
     }
 }
 
+/// A group of the newer protocol (KIP-848), or still the `dead` one if there is none of that name.
 fn newer_description(
     described: consumer_group_describe::DescribedGroup,
     coordinator: Coordinator,
-) -> GroupDescription {
+    dead: GroupDescription,
+) -> Result<GroupDescription, ClientError> {
+    match ErrorCode::from_number(described.error_code) {
+        // A classic group may have the empty name, a newer one may not. And a broker that could speak the newer protocol
+        // and shall not says that it does not support it.
+        Some(ErrorCode::GroupIdNotFound | ErrorCode::InvalidGroupId | ErrorCode::UnsupportedVersion) => {
+            return Ok(dead);
+        }
+        // Whoever may not describe each of its topics is told nothing of the group, not even its state, which the list of
+        // groups tells.
+        Some(code @ ErrorCode::TopicAuthorizationFailed) => {
+            return Ok(GroupDescription { withheld: Some(code), ..dead });
+        }
+        _ => accepted(described.error_code, described.error_message)?,
+    }
     let partitions = |assignment: consumer_group_describe::Assignment| {
         by_topic(assignment.topic_partitions.into_iter().map(|topic| (topic.topic_name, topic.partitions)))
     };
@@ -375,7 +386,7 @@ fn newer_description(
         client_id: member.client_id,
         host: member.client_host,
         assignment: partitions(member.assignment),
-        progress: Some(Progress {
+        progress: Some(MemberProgress {
             epoch: member.member_epoch,
             target: partitions(member.target_assignment),
             is_upgraded: match member.member_type {
@@ -385,19 +396,16 @@ fn newer_description(
             },
         }),
     };
-    GroupDescription {
+    Ok(GroupDescription {
         group: described.group_id,
         state: described.group_state,
-        protocol_type: CONSUMERS.to_owned(),
         protocol: described.assignor_name,
         coordinator,
         members: by_id(described.members.into_iter().map(member)),
         epochs: Some(GroupEpochs { group: described.group_epoch, target: described.assignment_epoch }),
-    }
+        withheld: None,
+    })
 }
-
-/// The protocol type of groups of consumers, and of all groups of the newer protocol (KIP-848).
-const CONSUMERS: &str = "consumer";
 
 /// A member of a group of the newer protocol that speaks the classic one still.
 const CLASSIC_MEMBER: i8 = 0;
@@ -429,4 +437,80 @@ fn by_topic(assigned: impl Iterator<Item = (String, Vec<i32>)>) -> BTreeMap<Stri
         partitions.sort_unstable();
     }
     by_topic
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::api::consumer_group_describe::{Assignment, DescribedGroup as Newer, Member, TopicPartitions};
+
+    use super::*;
+
+    fn coordinator() -> Coordinator {
+        Coordinator { node: 1, host: "localhost".to_owned(), port: 9092 }
+    }
+
+    fn dead() -> GroupDescription {
+        let (group_id, group_state) = ("newer".to_owned(), GroupDescription::DEAD.to_owned());
+        description(DescribedGroup { group_id, group_state, ..Default::default() }, coordinator())
+    }
+
+    #[test]
+    fn a_group_of_the_newer_protocol_has_epochs_and_members_with_targets() {
+        let assignment = |topics: &[(&str, &[i32])]| {
+            let topic = |&(topic, partitions): &(&str, &[i32])| TopicPartitions {
+                topic_name: topic.to_owned(),
+                partitions: partitions.to_vec(),
+                ..Default::default()
+            };
+            Assignment { topic_partitions: topics.iter().map(topic).collect() }
+        };
+        let member = |id: &str, member_type| Member {
+            member_id: id.to_owned(),
+            member_epoch: 3,
+            assignment: assignment(&[("orders", &[2]), ("users", &[0]), ("orders", &[1])]),
+            target_assignment: assignment(&[("orders", &[1])]),
+            member_type,
+            ..Default::default()
+        };
+        let described = Newer {
+            group_id: "newer".to_owned(),
+            group_state: "Reconciling".to_owned(),
+            group_epoch: 5,
+            assignment_epoch: 4,
+            assignor_name: "uniform".to_owned(),
+            members: vec![member("c", -1), member("b", 0), member("a", 1)],
+            ..Default::default()
+        };
+        let group = newer_description(described, coordinator(), dead()).unwrap();
+        assert_eq!((group.state.as_str(), group.protocol.as_str()), ("Reconciling", "uniform"));
+        assert_eq!(group.epochs, Some(GroupEpochs { group: 5, target: 4 }));
+        assert_eq!(group.members.len(), 3);
+        for (member, (id, is_upgraded)) in
+            group.members.iter().zip([("a", Some(true)), ("b", Some(false)), ("c", None)])
+        {
+            let target = BTreeMap::from([("orders".to_owned(), vec![1])]);
+            assert_eq!(member.member_id, id);
+            assert_eq!(member.progress, Some(MemberProgress { epoch: 3, target, is_upgraded }));
+            let assigned = [("orders".to_owned(), vec![1, 2]), ("users".to_owned(), vec![0])];
+            assert_eq!(member.assignment, BTreeMap::from(assigned));
+        }
+    }
+
+    #[test]
+    fn a_group_that_is_of_no_protocol_stays_dead_and_one_that_is_withheld_says_why() {
+        let described = |code: ErrorCode| {
+            let described = Newer { error_code: code.number(), ..Default::default() };
+            newer_description(described, coordinator(), dead())
+        };
+        for code in [ErrorCode::GroupIdNotFound, ErrorCode::InvalidGroupId, ErrorCode::UnsupportedVersion] {
+            assert_eq!(described(code).unwrap(), dead(), "{code:?}");
+        }
+        let withheld = described(ErrorCode::TopicAuthorizationFailed).unwrap();
+        assert_eq!(
+            withheld,
+            GroupDescription { withheld: Some(ErrorCode::TopicAuthorizationFailed), ..dead() }
+        );
+        let refused = described(ErrorCode::GroupAuthorizationFailed).unwrap_err();
+        assert_eq!(refused.code(), Some(ErrorCode::GroupAuthorizationFailed));
+    }
 }

@@ -33,7 +33,9 @@ pub use configs::{ConfigChange, TopicSetting};
 pub use connection::Connection;
 pub use error::ClientError;
 pub use group_offsets::{CommittedOffset, TopicPartition};
-pub use groups::{Coordinator, GroupDescription, GroupEpochs, GroupListing, GroupMember, Leaver, Progress};
+pub use groups::{
+    Coordinator, GroupDescription, GroupEpochs, GroupListing, GroupMember, Leaver, MemberProgress,
+};
 pub use records::{Fetched, Produced};
 pub use security::{Identity, Mechanism, Password, Sasl, Security, Tls, UnknownMechanism};
 pub use topics::{EARLIEST, LATEST, NewTopic, Partition, Topic};

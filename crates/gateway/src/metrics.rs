@@ -25,7 +25,7 @@ const BOUNDS_MICROS: [u64; 17] = [
 const OUTCOMES: usize = ErrorCode::ALL.len() + 1;
 
 /// How many APIs there are.
-pub(crate) const APIS: usize = ApiKey::ALL.len();
+pub(crate) const APIS: usize = ApiKey::ANSWERED.len();
 
 /// The counters of one gateway; clones share them.
 #[derive(Clone, Debug)]
@@ -215,7 +215,7 @@ pub(crate) struct ApiSlot(usize);
 impl ApiSlot {
     pub(crate) fn of(api: ApiKey) -> Self {
         // The list has a handful of entries and is sorted, so this is a few comparisons.
-        Self(ApiKey::ALL.partition_point(|&known| known < api))
+        Self(ApiKey::ANSWERED.partition_point(|&known| known < api))
     }
 }
 
@@ -275,7 +275,7 @@ impl AllTraffic {
 impl Collector for AllTraffic {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let used = || {
-            let apis = (0..APIS).zip(ApiKey::ALL).map(|(api, key)| (api, key, self.latencies(api)));
+            let apis = (0..APIS).zip(ApiKey::ANSWERED).map(|(api, key)| (api, key, self.latencies(api)));
             apis.filter(|(_, _, latencies)| latencies.iter().any(|count| *count > 0))
         };
 

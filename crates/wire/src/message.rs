@@ -25,7 +25,7 @@
 //!
 //! From this the macro makes the structure, its `Default`, and reading and writing for every version.
 //! Whether a version is flexible (compact lengths, tagged fields) is the same for all parts of a message;
-//! that, the API's number and the versions we offer stand in the one [`table`](crate::table).
+//! that, the API's number and the versions we speak stand in the one [`table`](crate::table).
 
 use bytes::Bytes;
 

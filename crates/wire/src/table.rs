@@ -38,7 +38,7 @@ macro_rules! table {
 
         impl ApiKey {
             /// All that we answer, by number.
-            pub const ALL: &[Self] = &[$($(answered!($advertised, Self::$name),)?)*];
+            pub const ANSWERED: &[Self] = &[$($(answered!($advertised, Self::$name),)?)*];
 
             /// The API with this number, if we answer it.
             #[inline]
@@ -268,8 +268,8 @@ mod tests {
 
     #[test]
     fn apis_are_listed_by_number_and_found_by_it() {
-        assert!(ApiKey::ALL.is_sorted());
-        for &api in ApiKey::ALL {
+        assert!(ApiKey::ANSWERED.is_sorted());
+        for &api in ApiKey::ANSWERED {
             assert_eq!(ApiKey::from_number(api.number()), Some(api));
             let advertised = api.advertised().expect("what is answered is advertised");
             assert!(advertised.start() <= api.versions().start());
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn what_is_only_asked_is_neither_advertised_nor_answered() {
         let asked = ApiKey::ConsumerGroupDescribe;
-        assert!(!ApiKey::ALL.contains(&asked));
+        assert!(!ApiKey::ANSWERED.contains(&asked));
         assert_eq!((ApiKey::from_number(asked.number()), asked.advertised()), (None, None));
     }
 }

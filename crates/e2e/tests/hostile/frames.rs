@@ -24,7 +24,7 @@ fn random_bytes_get_no_further_than_their_connection() {
                 1 => bytes = framed(&bytes),
                 // An API and a version that there are, so that the nonsense reaches their decoder.
                 _ => {
-                    let api = ApiKey::ALL[random.random_range(0..ApiKey::ALL.len())];
+                    let api = ApiKey::ANSWERED[random.random_range(0..ApiKey::ANSWERED.len())];
                     let version = random.random_range(api.versions());
                     bytes = framed(&[&header(api, version)[..], &bytes].concat());
                 }
@@ -83,7 +83,7 @@ fn a_small_frame_that_announces_huge_arrays_and_strings_gets_no_memory_for_them(
                 victim.throw(&framed(&frame));
             }
         }
-        for &api in ApiKey::ALL {
+        for &api in ApiKey::ANSWERED {
             for version in api.versions().skip(attacker).step_by(ATTACKERS) {
                 for lie in lies {
                     let body = lie.repeat(64);

@@ -38,7 +38,7 @@ impl Answered {
 /// Asks about the names by every API and version in which that looks different.
 pub(crate) fn ask_everything(connection: &mut Connection, names: &Names) -> Vec<Answered> {
     let mut answers = Vec::new();
-    for &api in ApiKey::ALL {
+    for &api in ApiKey::ANSWERED {
         for (version, request) in requests(api, names) {
             let text = ask(connection, api, version, &request)
                 .unwrap_or_else(|error| panic!("{} {version}: {error}", api.name()));

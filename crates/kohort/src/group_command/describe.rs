@@ -53,7 +53,7 @@ pub(super) async fn run(args: &DescribeArgs) -> anyhow::Result<()> {
 /// What could be seen of groups, and what could not.
 struct Seen<T> {
     groups: Vec<T>,
-    /// What is to be said about those whose members are not read.
+    /// What is to be said about those whose members are not known.
     unread: Vec<String>,
     problems: Problems,
 }
@@ -69,7 +69,7 @@ async fn each<T>(
     for group in names.by_ref() {
         let outcome = match find(client, &group).await {
             Ok(Some(found)) => {
-                unread.extend(found.unread.map(|kind| unread_members(&group, &kind)));
+                unread.extend(found.unread);
                 look(client, found.group).await
             }
             Ok(None) => {
@@ -113,7 +113,8 @@ fn join(texts: impl Iterator<Item = String>) -> String {
 /// A group as far as it can be read.
 pub(super) struct Found {
     pub(super) group: GroupDescription,
-    /// The type of a group with members that are not read: one of shares or of streams.
+    /// What is to be said about members that are not known: those of groups of shares or streams, or of topics that one
+    /// may not describe.
     pub(super) unread: Option<String>,
 }
 
@@ -126,8 +127,7 @@ pub(super) async fn find(client: &mut Client, name: &str) -> Result<Option<Found
     let listed = client.list_groups(&[], &[]).await?;
     let Some(listing) = listed.into_iter().find(|listing| listing.group == name) else { return Ok(None) };
     group.state = listing.state.unwrap_or_default();
-    group.protocol_type = listing.protocol_type;
-    let unread = group.is_live().then(|| listing.kind.unwrap_or_default());
+    let unread = group.is_live().then(|| unread_members(&group, listing.kind.as_deref()));
     Ok(Some(Found { group, unread }))
 }
 

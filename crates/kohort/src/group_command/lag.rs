@@ -105,11 +105,11 @@ mod tests {
         GroupDescription {
             group: "billing".to_owned(),
             state: "Stable".to_owned(),
-            protocol_type: "consumer".to_owned(),
             protocol: "range".to_owned(),
             coordinator: Coordinator { node: 1, host: "localhost".to_owned(), port: 9092 },
             members: if assignment.is_empty() { Vec::new() } else { vec![member] },
             epochs: None,
+            withheld: None,
         }
     }
 

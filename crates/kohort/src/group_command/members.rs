@@ -45,7 +45,7 @@ impl Member {
             partitions: member.assignment.values().map(Vec::len).sum(),
             assignment: member.assignment.clone(),
             current_epoch: progress.map(|progress| progress.epoch),
-            target_epoch: progress.and(target_epoch),
+            target_epoch,
             target_assignment: progress.map(|progress| progress.target.clone()),
             upgraded: progress.and_then(|progress| progress.is_upgraded),
         }
@@ -75,8 +75,9 @@ impl GroupMembers {
         if statics {
             columns.insert(2, "GROUP-INSTANCE-ID");
         }
-        // As long as somebody speaks the classic protocol in a group of the newer one.
-        let upgrading = verbose && members.iter().any(|member| member.upgraded == Some(false));
+        // While some members of a group of the newer protocol speak it and others the classic one.
+        let some_are = |upgraded| members.iter().any(|member| member.upgraded == Some(upgraded));
+        let upgrading = verbose && some_are(true) && some_are(false);
         if verbose {
             columns.extend(["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]);
         }
@@ -155,7 +156,7 @@ pub(super) fn counted(members: Option<usize>) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use client::{Coordinator, GroupEpochs, Progress};
+    use client::{Coordinator, GroupEpochs, MemberProgress};
     use expect_test::{Expect, expect};
 
     use super::*;
@@ -183,11 +184,11 @@ pub(super) mod tests {
         GroupDescription {
             group: "billing".to_owned(),
             state: "Stable".to_owned(),
-            protocol_type: "consumer".to_owned(),
             protocol: "range".to_owned(),
             coordinator: Coordinator { node: 1, host: "localhost".to_owned(), port: 9092 },
             members: vec![member("a-1", Some("pod-0"), &[0, 2]), member("b-2", None, &[])],
             epochs: None,
+            withheld: None,
         }
     }
 
@@ -222,7 +223,7 @@ pub(super) mod tests {
         group.epochs = Some(GroupEpochs { group: 4, target: 3 });
         let target = |partitions: &[i32]| BTreeMap::from([("orders".to_owned(), partitions.to_vec())]);
         let progress = |epoch, partitions: &[i32], is_upgraded| {
-            Some(Progress { epoch, target: target(partitions), is_upgraded })
+            Some(MemberProgress { epoch, target: target(partitions), is_upgraded })
         };
         group.members[0].progress = progress(2, &[0], Some(true));
         group.members[1].progress = progress(3, &[1, 2], Some(true));

@@ -1,10 +1,10 @@
 //! `kohort group remove-member`.
 
-use client::Leaver;
+use client::{GroupDescription, Leaver};
 use coordination::error_code::ErrorCode;
 use serde::Serialize;
 
-use super::{describe, no_such_group, unread_members};
+use super::{describe, no_such_group};
 use crate::cli::ClientArgs;
 use crate::dial::{connect, failure};
 use crate::failure::{Failure, Kind};
@@ -43,15 +43,10 @@ pub(super) async fn run(
     };
     let describe::Found { group: found, unread } = found;
     if whom.is_none() && found.member_count().is_none() {
-        let message = match unread {
-            Some(kind) => unread_members(group, &kind),
-            None => {
-                format!(
-                    "the broker does not show the members of group {}; name them with --member",
-                    name(group)
-                )
-            }
+        let unshown = || {
+            format!("the broker does not show the members of group {}; name them with --member", name(group))
         };
+        let message = unread.unwrap_or_else(unshown);
         return Err(Failure::new(Kind::Failed, message).into());
     }
     let everybody = || found.members.iter().map(|member| Leaver::Member(member.member_id.clone())).collect();
@@ -66,21 +61,43 @@ pub(super) async fn run(
     let mut outcomes = Vec::new();
     let mut problems = Problems::default();
     for (leaver, result) in leavers.into_iter().zip(results) {
+        if let Err(error) = &result
+            && error.code() == Some(ErrorCode::UnknownMemberId)
+        {
+            let (kind, message) = unknown(&found, &leaver);
+            problems.add(kind, &message);
+            continue;
+        }
         let (Leaver::Member(member) | Leaver::Instance(member)) = leaver;
         match result {
             Ok(()) => outcomes.push(Outcome { member, outcome: "removed" }),
-            Err(error) if error.code() == Some(ErrorCode::UnknownMemberId) => {
-                let (group, member) = (name(group), name(&member));
-                let message = format!(
-                    "group {group} has no member {member}; `kohort group describe {group} --members` shows them"
-                );
-                problems.add(Kind::Absent, &message);
-            }
             Err(error) => problems.add_error(&format!("remove {}", name(&member)), &error),
         }
     }
     show(args.output.output, &outcomes, |outcomes| render(outcomes))?;
     problems.into_result(&format!("some members of {} cannot be removed", name(group)))
+}
+
+/// What is said about a member that the broker says it does not know.
+fn unknown(found: &GroupDescription, leaver: &Leaver) -> (Kind, String) {
+    let is_newer = found.members.iter().any(|member| {
+        let is_meant = match leaver {
+            Leaver::Member(id) => member.member_id == *id,
+            Leaver::Instance(name) => member.instance_id.as_ref() == Some(name),
+        };
+        is_meant && member.progress.as_ref().is_some_and(|progress| progress.is_upgraded != Some(false))
+    });
+    let (Leaver::Member(member) | Leaver::Instance(member)) = leaver;
+    let (group, member) = (name(&found.group), name(member));
+    if is_newer {
+        // An old Kafka takes leave of members of the classic protocol alone.
+        let why =
+            "it is of the newer protocol (KIP-848), whose members Kafka removes since 4.0, or has just left";
+        (Kind::Failed, format!("the broker did not remove {member} from group {group}: {why}"))
+    } else {
+        let hint = format!("`kohort group describe {group} --members` shows them");
+        (Kind::Absent, format!("group {group} has no member {member}; {hint}"))
+    }
 }
 
 fn render(outcomes: &[Outcome]) -> String {
@@ -89,6 +106,10 @@ fn render(outcomes: &[Outcome]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use client::MemberProgress;
+
     use super::*;
 
     #[test]
@@ -101,6 +122,21 @@ mod tests {
             Leaver::Instance("a".to_owned()),
         ];
         assert_eq!(leavers, expected);
+    }
+
+    #[test]
+    fn a_member_that_an_old_kafka_cannot_remove_is_not_said_to_be_absent() {
+        let mut found = super::super::members::tests::description();
+        let told = |found: &GroupDescription, leaver| unknown(found, &leaver);
+        let (kind, message) = told(&found, Leaver::Member("a-1".to_owned()));
+        assert!(kind == Kind::Absent && message.starts_with("group billing has no member a-1;"), "{message}");
+        let progress = MemberProgress { epoch: 1, target: BTreeMap::new(), is_upgraded: None };
+        found.members[0].progress = Some(progress);
+        for leaver in [Leaver::Member("a-1".to_owned()), Leaver::Instance("pod-0".to_owned())] {
+            let (kind, message) = told(&found, leaver);
+            assert!(kind == Kind::Failed && message.contains("since 4.0"), "{message}");
+        }
+        assert_eq!(told(&found, Leaver::Member("b-2".to_owned())).0, Kind::Absent);
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub(crate) fn response(request: &ApiVersionsRequest, version: i16) -> ApiVersion
         return refused(ErrorCode::InvalidRequest);
     }
     ApiVersionsResponse {
-        api_keys: ApiKey::ALL.iter().copied().filter_map(offer).collect(),
+        api_keys: ApiKey::ANSWERED.iter().copied().filter_map(offer).collect(),
         ..ApiVersionsResponse::default()
     }
 }
