@@ -124,11 +124,18 @@ pub enum Leaver {
 }
 
 impl Leaver {
-    fn is_meant_by(&self, answer: &MemberResponse) -> bool {
+    /// Whether this is the member with this id and name.
+    pub fn is(&self, member_id: &str, instance_id: Option<&str>) -> bool {
         match self {
-            Self::Member(id) => answer.member_id == *id,
-            Self::Instance(name) => answer.group_instance_id.as_ref() == Some(name),
+            Self::Member(id) => member_id == id,
+            Self::Instance(name) => instance_id == Some(name),
         }
+    }
+
+    /// The id or the name.
+    pub fn text(&self) -> &str {
+        let (Self::Member(text) | Self::Instance(text)) = self;
+        text
     }
 }
 
@@ -221,7 +228,7 @@ impl Client {
                 asked => asked?,
             };
         let described = response.groups.into_iter().next().ok_or_else(unknown_group)?;
-        newer_description(described, coordinator, dead)
+        newer_description(described, GroupDescription { coordinator, ..dead })
     }
 
     /// Deletes a group with its offsets; it must have no members.
@@ -266,7 +273,9 @@ impl Client {
         let mut answers = VecDeque::from(response.members);
         let answer = |leaver: &Leaver| {
             // They come in the order of the request, so this is the first one of those that are left.
-            let place = answers.iter().position(|answer| leaver.is_meant_by(answer));
+            let is_meant =
+                |answer: &MemberResponse| leaver.is(&answer.member_id, answer.group_instance_id.as_deref());
+            let place = answers.iter().position(is_meant);
             match place.and_then(|place| answers.remove(place)) {
                 Some(answer) => accepted(answer.error_code, None),
                 None => Err(ClientError::Unanswered { request: ApiKey::LeaveGroup.name() }),
@@ -361,7 +370,6 @@ fn description(described: DescribedGroup, coordinator: Coordinator) -> GroupDesc
 /// A group of the newer protocol (KIP-848), or still the `dead` one if there is none of that name.
 fn newer_description(
     described: consumer_group_describe::DescribedGroup,
-    coordinator: Coordinator,
     dead: GroupDescription,
 ) -> Result<GroupDescription, ClientError> {
     match ErrorCode::from_number(described.error_code) {
@@ -397,13 +405,11 @@ fn newer_description(
         }),
     };
     Ok(GroupDescription {
-        group: described.group_id,
         state: described.group_state,
         protocol: described.assignor_name,
-        coordinator,
         members: by_id(described.members.into_iter().map(member)),
         epochs: Some(GroupEpochs { group: described.group_epoch, target: described.assignment_epoch }),
-        withheld: None,
+        ..dead
     })
 }
 
@@ -445,13 +451,10 @@ mod tests {
 
     use super::*;
 
-    fn coordinator() -> Coordinator {
-        Coordinator { node: 1, host: "localhost".to_owned(), port: 9092 }
-    }
-
     fn dead() -> GroupDescription {
         let (group_id, group_state) = ("newer".to_owned(), GroupDescription::DEAD.to_owned());
-        description(DescribedGroup { group_id, group_state, ..Default::default() }, coordinator())
+        let coordinator = Coordinator { node: 1, host: "localhost".to_owned(), port: 9092 };
+        description(DescribedGroup { group_id, group_state, ..Default::default() }, coordinator)
     }
 
     #[test]
@@ -481,7 +484,7 @@ mod tests {
             members: vec![member("c", -1), member("b", 0), member("a", 1)],
             ..Default::default()
         };
-        let group = newer_description(described, coordinator(), dead()).unwrap();
+        let group = newer_description(described, dead()).unwrap();
         assert_eq!((group.state.as_str(), group.protocol.as_str()), ("Reconciling", "uniform"));
         assert_eq!(group.epochs, Some(GroupEpochs { group: 5, target: 4 }));
         assert_eq!(group.members.len(), 3);
@@ -500,7 +503,7 @@ mod tests {
     fn a_group_that_is_of_no_protocol_stays_dead_and_one_that_is_withheld_says_why() {
         let described = |code: ErrorCode| {
             let described = Newer { error_code: code.number(), ..Default::default() };
-            newer_description(described, coordinator(), dead())
+            newer_description(described, dead())
         };
         for code in [ErrorCode::GroupIdNotFound, ErrorCode::InvalidGroupId, ErrorCode::UnsupportedVersion] {
             assert_eq!(described(code).unwrap(), dead(), "{code:?}");

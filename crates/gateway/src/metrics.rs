@@ -24,7 +24,7 @@ const BOUNDS_MICROS: [u64; 17] = [
 /// One counter for each error code and one for none.
 const OUTCOMES: usize = ErrorCode::ALL.len() + 1;
 
-/// How many APIs there are.
+/// How many APIs are answered.
 pub(crate) const APIS: usize = ApiKey::ANSWERED.len();
 
 /// The counters of one gateway; clones share them.

@@ -14,12 +14,12 @@ mod reset;
 mod reset_plan;
 mod wishes;
 
-use client::{Client, ClientError, GroupDescription, LONGEST_TEXT};
+use client::{Client, ClientError, LONGEST_TEXT};
 
 use crate::cli::group::{GroupCommand, GroupsArgs};
 use crate::dial::failure;
 use crate::failure::{Failure, Kind};
-use crate::output::{name, plain};
+use crate::output::name;
 
 /// Runs `kohort group …`.
 pub(crate) async fn run(command: GroupCommand) -> anyhow::Result<()> {
@@ -90,24 +90,6 @@ fn no_such_group(group: &str) -> String {
     format!("group {} does not exist; `kohort group list` shows those that do", name(group))
 }
 
-/// What is said about the members of a group that is shown in the list and nowhere else.
-fn unread_members(group: &GroupDescription, kind: Option<&str>) -> String {
-    let called = name(&group.group);
-    match (group.withheld, kind.map(str::to_lowercase)) {
-        (Some(code), _) => format!(
-            "group {called}: the broker does not show the members: {} ({}); whoever may describe the group and every topic \
-             that it reads sees them",
-            code.name(),
-            code.number()
-        ),
-        (None, Some(kind)) if !["classic", "consumer"].contains(&kind.as_str()) => format!(
-            "group {called}: kohort does not read the members of groups of type {}; Kafka's own tool for such groups does",
-            plain(&kind)
-        ),
-        (None, _) => format!("group {called}: the broker does not show the members"),
-    }
-}
-
 /// A name in a cell of a table, where nothing would not be seen.
 fn cell(name: &str) -> String {
     if name.is_empty() { "\"\"".to_owned() } else { name.to_owned() }
@@ -116,7 +98,6 @@ fn cell(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use coordination::error_code::ErrorCode;
 
     use super::*;
     use crate::cli::{Cli, Command};
@@ -126,19 +107,6 @@ mod tests {
     fn names_of_groups_that_are_not_there_leave_the_terminal_alone() {
         assert_eq!(no_such_group("a\u{7}").split(';').next(), Some("group \"a\\u{7}\" does not exist"));
         assert_eq!(no_such_group("").split(';').next(), Some("group \"\" does not exist"));
-    }
-
-    #[test]
-    fn why_members_are_not_shown_is_told() {
-        let mut group = members::tests::description();
-        let told = |group: &GroupDescription, kind| unread_members(group, kind);
-        assert!(told(&group, Some("Streams")).contains("members of groups of type streams;"));
-        for kind in [None, Some("Consumer"), Some("Classic")] {
-            assert_eq!(told(&group, kind), "group billing: the broker does not show the members");
-        }
-        group.withheld = Some(ErrorCode::TopicAuthorizationFailed);
-        let withheld = told(&group, Some("Consumer"));
-        assert!(withheld.contains("TOPIC_AUTHORIZATION_FAILED (29)"), "{withheld}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::lag::GroupLag;
 use super::members::{self, GroupMembers};
-use super::{cell, events, is_in_vain, named, no_such_group, unread_members};
+use super::{cell, events, is_in_vain, named, no_such_group};
 use crate::cli::group::DescribeArgs;
 use crate::cli::{AdminArgs, Format};
 use crate::dial::connect;
@@ -129,6 +129,22 @@ pub(super) async fn find(client: &mut Client, name: &str) -> Result<Option<Found
     group.state = listing.state.unwrap_or_default();
     let unread = group.is_live().then(|| unread_members(&group, listing.kind.as_deref()));
     Ok(Some(Found { group, unread }))
+}
+
+/// What is said about the members of a group that is shown in the list and nowhere else.
+fn unread_members(group: &GroupDescription, kind: Option<&str>) -> String {
+    let called = name(&group.group);
+    match (group.withheld, kind.map(str::to_lowercase)) {
+        (Some(code), _) => format!(
+            "group {called}: the broker does not show the members: {code}; whoever may describe the group and every topic \
+             that it reads sees them"
+        ),
+        (None, Some(kind)) if !["classic", "consumer"].contains(&kind.as_str()) => format!(
+            "group {called}: kohort does not read the members of groups of type {}; Kafka's own tool for such groups does",
+            plain(&kind)
+        ),
+        (None, _) => format!("group {called}: the broker does not show the members"),
+    }
 }
 
 async fn lag(client: &mut Client, group: GroupDescription) -> Result<GroupLag, ClientError> {
@@ -279,6 +295,7 @@ fn render_states(groups: &[GroupState], verbose: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use coordination::error_code::ErrorCode;
     use expect_test::{Expect, expect};
 
     use super::super::lag::PartitionLag;
@@ -327,6 +344,18 @@ mod tests {
             billing  orders  0          -             4               10              6    -            -     -
         "#]],
         );
+    }
+
+    #[test]
+    fn why_members_are_not_shown_is_told() {
+        let mut group = members::tests::description();
+        assert!(unread_members(&group, Some("Streams")).contains("members of groups of type streams;"));
+        for kind in [None, Some("Consumer"), Some("Classic")] {
+            assert_eq!(unread_members(&group, kind), "group billing: the broker does not show the members");
+        }
+        group.withheld = Some(ErrorCode::TopicAuthorizationFailed);
+        let withheld = unread_members(&group, Some("Consumer"));
+        assert!(withheld.contains("TOPIC_AUTHORIZATION_FAILED (29)"), "{withheld}");
     }
 
     #[test]

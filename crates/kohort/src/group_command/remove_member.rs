@@ -61,17 +61,13 @@ pub(super) async fn run(
     let mut outcomes = Vec::new();
     let mut problems = Problems::default();
     for (leaver, result) in leavers.into_iter().zip(results) {
-        if let Err(error) = &result
-            && error.code() == Some(ErrorCode::UnknownMemberId)
-        {
-            let (kind, message) = unknown(&found, &leaver);
-            problems.add(kind, &message);
-            continue;
-        }
-        let (Leaver::Member(member) | Leaver::Instance(member)) = leaver;
         match result {
-            Ok(()) => outcomes.push(Outcome { member, outcome: "removed" }),
-            Err(error) => problems.add_error(&format!("remove {}", name(&member)), &error),
+            Ok(()) => outcomes.push(Outcome { member: leaver.text().to_owned(), outcome: "removed" }),
+            Err(error) if error.code() == Some(ErrorCode::UnknownMemberId) => {
+                let (kind, message) = unknown(&found, &leaver);
+                problems.add(kind, &message);
+            }
+            Err(error) => problems.add_error(&format!("remove {}", name(leaver.text())), &error),
         }
     }
     show(args.output.output, &outcomes, |outcomes| render(outcomes))?;
@@ -81,14 +77,10 @@ pub(super) async fn run(
 /// What is said about a member that the broker says it does not know.
 fn unknown(found: &GroupDescription, leaver: &Leaver) -> (Kind, String) {
     let is_newer = found.members.iter().any(|member| {
-        let is_meant = match leaver {
-            Leaver::Member(id) => member.member_id == *id,
-            Leaver::Instance(name) => member.instance_id.as_ref() == Some(name),
-        };
-        is_meant && member.progress.as_ref().is_some_and(|progress| progress.is_upgraded != Some(false))
+        leaver.is(&member.member_id, member.instance_id.as_deref())
+            && member.progress.as_ref().is_some_and(|progress| progress.is_upgraded != Some(false))
     });
-    let (Leaver::Member(member) | Leaver::Instance(member)) = leaver;
-    let (group, member) = (name(&found.group), name(member));
+    let (group, member) = (name(&found.group), name(leaver.text()));
     if is_newer {
         // An old Kafka takes leave of members of the classic protocol alone.
         let why =
@@ -127,16 +119,15 @@ mod tests {
     #[test]
     fn a_member_that_an_old_kafka_cannot_remove_is_not_said_to_be_absent() {
         let mut found = super::super::members::tests::description();
-        let told = |found: &GroupDescription, leaver| unknown(found, &leaver);
-        let (kind, message) = told(&found, Leaver::Member("a-1".to_owned()));
+        let (kind, message) = unknown(&found, &Leaver::Member("a-1".to_owned()));
         assert!(kind == Kind::Absent && message.starts_with("group billing has no member a-1;"), "{message}");
         let progress = MemberProgress { epoch: 1, target: BTreeMap::new(), is_upgraded: None };
         found.members[0].progress = Some(progress);
         for leaver in [Leaver::Member("a-1".to_owned()), Leaver::Instance("pod-0".to_owned())] {
-            let (kind, message) = told(&found, leaver);
+            let (kind, message) = unknown(&found, &leaver);
             assert!(kind == Kind::Failed && message.contains("since 4.0"), "{message}");
         }
-        assert_eq!(told(&found, Leaver::Member("b-2".to_owned())).0, Kind::Absent);
+        assert_eq!(unknown(&found, &Leaver::Member("b-2".to_owned())).0, Kind::Absent);
     }
 
     #[test]
