@@ -128,7 +128,7 @@ enum Intake {
     /// As many as come.
     Open,
     /// Only those that have been read already.
-    Finishing { why: Ending, until: Instant },
+    Finishing { why: Ending, since: Instant },
     /// None.
     Closed(Ending),
 }
@@ -147,6 +147,9 @@ const PRODUCE: i16 = ApiKey::Produce.number();
 /// The APIs whose requests take effect within the call, as [`Rail::call`] promises. They may overlap: whoever sends
 /// the next one before the first is answered finds them done in order.
 const OVERLAPPING: [ApiKey; 3] = [ApiKey::Produce, ApiKey::OffsetCommit, ApiKey::Heartbeat];
+
+/// The APIs whose answers the broker may keep back until something happens.
+const PARKED: [ApiKey; 3] = [ApiKey::Fetch, ApiKey::JoinGroup, ApiKey::SyncGroup];
 
 /// After this long without traffic, buffers that a burst has left large are given back.
 const REST_AFTER: Duration = Duration::from_secs(10);
@@ -462,13 +465,25 @@ impl Connection {
     /// Reads no more, but answers what has been read.
     fn finish(&mut self, why: Ending) {
         if matches!(self.intake, Intake::Open) {
-            let until = after(Instant::now(), self.shared.options.drain_timeout);
+            let since = Instant::now();
             if matches!((&why, &self.hold), (Ending::Drained, Some(Hold::Muted(_)))) {
                 self.hold = None;
             }
-            self.intake = Intake::Finishing { why, until };
-            self.ring_by(until);
+            self.intake = Intake::Finishing { why, since };
+            self.ring_by(self.finished_by(since).min(since + limits::DRAIN_LOOK));
         }
+    }
+
+    /// When those requests that have been read since then are waited for no longer.
+    fn finished_by(&self, since: Instant) -> Instant {
+        let Options { drain_timeout, drain_parked_timeout, .. } = self.shared.options;
+        let is_parked = self.owed.front().is_some_and(|owed| PARKED.contains(&owed.head.api));
+        let patience = if is_parked && self.is_written() {
+            drain_parked_timeout.min(drain_timeout)
+        } else {
+            drain_timeout
+        };
+        after(since, patience)
     }
 
     /// Why the connection is over, once it is.

@@ -56,6 +56,9 @@ pub(crate) const OUTPUT_SLICES: usize = 64;
 /// the client still sends would make the kernel reset the connection and could lose the last answers.
 pub(crate) const LINGER: Duration = Duration::from_millis(500);
 
+/// How often a connection that drains looks whether all that it still waits for is parked.
+pub(crate) const DRAIN_LOOK: Duration = Duration::from_millis(250);
+
 /// How long to wait before accepting again when the process is out of file descriptors or memory.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

@@ -40,6 +40,9 @@ pub struct Options {
     pub write_timeout: Duration,
     /// How long a drain waits for answers that are still owed.
     pub drain_timeout: Duration,
+    /// The same for answers that may be parked: to fetches that wait for records, and to joins and syncs that wait for
+    /// other members. Their clients ask again elsewhere.
+    pub drain_parked_timeout: Duration,
     /// `socket.send.buffer.bytes`; `None` leaves it to the system, as -1 does in Kafka.
     pub socket_send_buffer_bytes: Option<usize>,
     /// `socket.receive.buffer.bytes`; `None` leaves it to the system, which then adapts it to the traffic.
@@ -68,6 +71,7 @@ impl Default for Options {
             connections_max_idle: Duration::from_secs(600),
             write_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(10),
+            drain_parked_timeout: Duration::from_secs(1),
             socket_send_buffer_bytes: None,
             socket_receive_buffer_bytes: None,
             socket_listen_backlog_size: 1024,

@@ -14,6 +14,9 @@ use crate::format::{Version, since};
 const NO_LEADER: ErrorCode = ErrorCode::NotLeaderOrFollower;
 const NO_COORDINATOR: ErrorCode = ErrorCode::NotCoordinator;
 
+/// What a person is told where the answer has room for it.
+const NO_LINK: &str = "This gateway has no link to its broker at the moment. Try again.";
+
 /// The answer to `op` while there is no link to the broker: an error that says to try again.
 ///
 /// # Errors
@@ -113,19 +116,19 @@ pub fn refuse(op: &Op) -> Result<Reply, Lost> {
             Reply::DeleteGroups(reply::DeleteGroups { groups: groups.collect() })
         }
         Op::FindCoordinator(op) => {
-            let refusal = || Some(Refusal::from(ErrorCode::CoordinatorNotAvailable));
+            let refusal = || Some(Refusal::new(ErrorCode::CoordinatorNotAvailable, NO_LINK));
             let groups = op.groups.iter().map(|group| (group.clone(), refusal()));
             Reply::FindCoordinator(reply::FindCoordinator { groups: groups.collect() })
         }
         Op::CreateTopics(op) => {
             let topics = op.topics.iter().map(|topic| reply::CreatedTopic {
                 name: topic.name.clone(),
-                result: Err(ErrorCode::NotController.into()),
+                result: Err(Refusal::new(ErrorCode::NotController, NO_LINK)),
             });
             Reply::CreateTopics(reply::CreateTopics { topics: topics.collect() })
         }
         Op::CreatePartitions(op) => {
-            let refusal = || Some(Refusal::from(ErrorCode::NotController));
+            let refusal = || Some(Refusal::new(ErrorCode::NotController, NO_LINK));
             let topics = op.topics.iter().map(|topic| (topic.name.clone(), refusal()));
             Reply::CreatePartitions(reply::CreatePartitions { topics: topics.collect() })
         }
@@ -192,5 +195,30 @@ fn refuse_fetch(topic: &coordination::op::FetchTopic) -> reply::FetchTopic {
         topic: topic.topic.clone(),
         id: None,
         partitions: topic.partitions.iter().map(|asked| partition(asked.index)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coordination::op;
+
+    use super::*;
+
+    #[test]
+    fn who_makes_a_topic_is_told_that_the_link_is_missing() {
+        let topic = op::NewTopic {
+            name: "orders".to_owned(),
+            num_partitions: -1,
+            replication_factor: -1,
+            assignments: Vec::new(),
+            configs: Vec::new(),
+        };
+        let asked = op::CreateTopics { topics: vec![topic], validate_only: false };
+        let result = Err(Refusal::new(ErrorCode::NotController, NO_LINK));
+        let told = vec![reply::CreatedTopic { name: "orders".to_owned(), result }];
+        assert_eq!(
+            refuse(&Op::CreateTopics(asked)),
+            Ok(Reply::CreateTopics(reply::CreateTopics { topics: told }))
+        );
     }
 }

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::{Connection, Hold, Intake, REST_AFTER};
 use crate::ending::Ending;
+use crate::limits::DRAIN_LOOK;
 
 impl Connection {
     /// Ends what has lasted too long. Always the last thing asked, so that traffic counts before clocks.
@@ -24,11 +25,13 @@ impl Connection {
                 }
                 next = next.min(deadline);
             }
-            if let Intake::Finishing { until, .. } = self.intake {
+            if let Intake::Finishing { since, .. } = self.intake {
+                let until = self.finished_by(since);
                 if until <= now {
                     return Poll::Ready(Ending::Drained);
                 }
-                next = next.min(until);
+                // The next request that has been read may be parked.
+                next = next.min(until).min(now + DRAIN_LOOK);
             }
             if let Some(deadline) = self.guard.as_ref().and_then(|guard| guard.deadline) {
                 if deadline <= now {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gateway::Options;
 use tokio::net::TcpStream;
 
-use crate::script::{Running, describe, fetch, produce, soon};
+use crate::script::{Running, commit, describe, fetch, join, produce, soon};
 
 #[tokio::test]
 async fn requests_that_were_read_are_answered_before_the_gateway_stops() {
@@ -48,6 +48,39 @@ async fn a_drain_does_not_wait_for_ever() {
     assert!(client.is_closed().await);
     drop(client);
     gateway.stopped().await;
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_what_was_produced_and_not_for_what_is_parked() {
+    let options = Options { drain_parked_timeout: Duration::from_millis(50), ..Options::default() };
+    let mut gateway = Running::start(options);
+    let mut producer = gateway.connect().await;
+    producer.send(&produce(1, "t", -1, 10)).await;
+    let produced = gateway.next_call().await;
+    let mut parked = Vec::new();
+    for request in [fetch(1), join(1)] {
+        let mut client = gateway.connect().await;
+        client.send(&request).await;
+        parked.push((client, gateway.next_call().await));
+    }
+    // The join is parked only when the broker has taken the commit before it.
+    let mut member = gateway.connect().await;
+    member.send(&[commit(1), join(2)].concat()).await;
+    let committed = gateway.next_call().await;
+
+    gateway.stop();
+    for (client, _) in &mut parked {
+        assert!(client.is_closed().await);
+    }
+    committed.answer();
+    assert_eq!(member.receive_id().await, Some(1));
+    let _joining = gateway.next_call().await;
+    assert!(member.is_closed().await);
+    produced.answer();
+    assert_eq!(producer.receive_id().await, Some(1));
+    assert!(producer.is_closed().await);
+    drop((producer, member, parked));
+    assert_eq!(gateway.stopped().await, 0);
 }
 
 #[tokio::test]
