@@ -474,16 +474,14 @@ impl Connection {
         }
     }
 
-    /// When those requests that have been read since then are waited for no longer.
+    /// Until when a connection that reads no more since `since` waits for the answers that it owes.
     fn finished_by(&self, since: Instant) -> Instant {
         let Options { drain_timeout, drain_parked_timeout, .. } = self.shared.options;
+        let until = after(since, drain_timeout);
         let is_parked = self.owed.front().is_some_and(|owed| PARKED.contains(&owed.head.api));
-        let patience = if is_parked && self.is_written() {
-            drain_parked_timeout.min(drain_timeout)
-        } else {
-            drain_timeout
-        };
-        after(since, patience)
+        // What is behind it and may not start before it is answered need not be of that kind.
+        let is_alone = is_parked && self.is_written() && !matches!(self.input.front(), Ok(Front::Frame(_)));
+        if is_alone { until.min(after(since.max(self.active_at), drain_parked_timeout)) } else { until }
     }
 
     /// Why the connection is over, once it is.

@@ -88,8 +88,9 @@ impl Gateway {
         &self.metrics
     }
 
-    /// Serves until `shutdown` is there, then drains: accepts no more, answers every request it has read,
-    /// closes. Returns how many connections still owed an answer after [`Options::drain_timeout`] and were cut.
+    /// Serves until `shutdown` is there, then drains: accepts no more, answers every request it has read but those that
+    /// stay parked for [`Options::drain_parked_timeout`], closes. Returns how many connections still owed an answer after
+    /// [`Options::drain_timeout`] and were cut.
     pub async fn serve(
         self,
         rail: Arc<dyn Rail>,

@@ -41,7 +41,7 @@ pub struct Options {
     /// How long a drain waits for answers that are still owed.
     pub drain_timeout: Duration,
     /// The same for answers that may be parked: to fetches that wait for records, and to joins and syncs that wait for
-    /// other members. Their clients ask again elsewhere.
+    /// other members. Their clients ask again elsewhere, and are not counted among those that were cut.
     pub drain_parked_timeout: Duration,
     /// `socket.send.buffer.bytes`; `None` leaves it to the system, as -1 does in Kafka.
     pub socket_send_buffer_bytes: Option<usize>,
@@ -71,7 +71,7 @@ impl Default for Options {
             connections_max_idle: Duration::from_secs(600),
             write_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(10),
-            drain_parked_timeout: Duration::from_secs(1),
+            drain_parked_timeout: Duration::from_secs(10),
             socket_send_buffer_bytes: None,
             socket_receive_buffer_bytes: None,
             socket_listen_backlog_size: 1024,

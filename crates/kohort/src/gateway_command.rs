@@ -21,12 +21,13 @@ use crate::cli::LogFormat;
 use crate::cli::gateway::{GatewayArgs, GatewayCommand, GatewayRunArgs, KeyArgs};
 use crate::failure::{Failure, Kind};
 use crate::health_listener::{self, Health};
+use crate::listeners::{self, Parked};
 use crate::output::{milliseconds, print};
 use crate::serve::Server;
 use crate::signals::Signals;
 use crate::telemetry::Telemetry;
 use crate::threads::Threads;
-use crate::{admin, code_pages, configuration, listeners, rail_door};
+use crate::{admin, code_pages, configuration, rail_door};
 use health::GatewayHealth;
 
 /// Runs `kohort gateway …`.
@@ -195,7 +196,7 @@ async fn serve_clients(
     started: Instant,
 ) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new().context("listen for signals")?;
-    let gateway = listeners::bind(&settings).await?;
+    let gateway = listeners::bind(&settings, Parked::Afar).await?;
     let admin = bind_admin(&settings).await?;
     let endpoint = socket_to_dial(&key, &broker).await?;
     let hello = Hello {

@@ -13,8 +13,17 @@ use crate::certificate;
 use crate::failure::{Failure, Kind};
 use crate::listener_security::security;
 
+/// Where requests are parked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Parked {
+    /// In this process, which answers them all when it ends.
+    Here,
+    /// At a broker that does not end when its gateway does.
+    Afar,
+}
+
 /// Takes all addresses that the settings name.
-pub(crate) async fn bind(settings: &Settings) -> anyhow::Result<Gateway> {
+pub(crate) async fn bind(settings: &Settings, parked: Parked) -> anyhow::Result<Gateway> {
     let by_default = settings.origin("listeners").is_none();
     for warning in warnings(settings) {
         warn!("{warning}");
@@ -25,7 +34,7 @@ pub(crate) async fn bind(settings: &Settings) -> anyhow::Result<Gateway> {
         configs.extend(resolve(&listener, &settings.advertised_listeners(), &security).await?);
     }
     loop {
-        match Gateway::bind(configs.clone(), options(settings)) {
+        match Gateway::bind(configs.clone(), options(settings, parked)) {
             Ok(gateway) => return Ok(gateway),
             // Nobody asked for IPv6 in particular, and this machine has none.
             Err(error) if by_default && error.addr.is_ipv6() && error.address_is_missing() => {
@@ -54,7 +63,7 @@ pub(crate) fn problems(settings: &Settings) -> Vec<String> {
     for Listener { name, .. } in settings.listeners() {
         let opened = security(settings, &name).and_then(|security| {
             let config = ListenerConfig { name: name.clone(), addr: anywhere, advertised: None, security };
-            Gateway::bind(vec![config], options(settings)).map_err(|error| error.source.into())
+            Gateway::bind(vec![config], options(settings, Parked::Here)).map_err(|error| error.source.into())
         });
         if let Err(error) = opened {
             problems.push(format!("listener {name}: {error}"));
@@ -151,9 +160,14 @@ async fn resolve(
     Ok(addresses.into_iter().map(config).collect())
 }
 
-fn options(settings: &Settings) -> Options {
+fn options(settings: &Settings, parked: Parked) -> Options {
     let defaults = Options::default();
+    let drain_parked_timeout = match parked {
+        Parked::Here => defaults.drain_timeout,
+        Parked::Afar => AFAR_AT_THE_END,
+    };
     Options {
+        drain_parked_timeout,
         node_id: settings.node_id(),
         socket_request_max_bytes: settings.socket_request_max_bytes(),
         max_connections: settings.max_connections(),
@@ -170,6 +184,9 @@ fn options(settings: &Settings) -> Options {
         ..defaults
     }
 }
+
+/// How long a gateway that ends waits for what its broker has parked.
+const AFAR_AT_THE_END: Duration = Duration::from_secs(1);
 
 /// A hundred years: longer than any connection, short enough to be added to any clock.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -194,7 +211,7 @@ mod tests {
             ("listeners", "127.0.0.1:0,INSIDE://127.0.0.1:0"),
             ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT"),
         ]);
-        let gateway = bind(&settings).await.unwrap();
+        let gateway = bind(&settings, Parked::Here).await.unwrap();
         let addresses = gateway.local_addrs();
         assert_eq!(addresses.len(), 2);
         let expected: Vec<String> = addresses.iter().map(ToString::to_string).collect();
@@ -238,7 +255,7 @@ mod tests {
     async fn an_address_that_is_taken_is_told_with_advice() {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap().to_string();
-        let error = bind(&settings(&[("listeners", &address)])).await.unwrap_err();
+        let error = bind(&settings(&[("listeners", &address)]), Parked::Here).await.unwrap_err();
         assert!(error.to_string().contains("is in use"), "{error}");
     }
 }

@@ -19,7 +19,7 @@ use crate::code_pages;
 use crate::configuration::{self, Configuration};
 use crate::failure::{Failure, Kind};
 use crate::gateway_command;
-use crate::listeners;
+use crate::listeners::{self, Parked};
 use crate::logging;
 use crate::metrics;
 use crate::output::{bytes, count, milliseconds, print};
@@ -142,7 +142,7 @@ async fn serve(
     // Before the data is read: a port that is taken is told at once, and clients that start together with the
     // broker wait for it instead of failing.
     let gateway = match role {
-        Role::Everything => Some(listeners::bind(&settings).await?),
+        Role::Everything => Some(listeners::bind(&settings, Parked::Here).await?),
         Role::Broker => None,
     };
 

@@ -14,8 +14,8 @@ use crate::format::{Version, since};
 const NO_LEADER: ErrorCode = ErrorCode::NotLeaderOrFollower;
 const NO_COORDINATOR: ErrorCode = ErrorCode::NotCoordinator;
 
-/// What a person is told where the answer has room for it.
-const NO_LINK: &str = "This gateway has no link to its broker at the moment. Try again.";
+/// What a person is told who looks at the answer.
+const NO_LINK: &str = "This gateway cannot reach its broker at the moment. Try again.";
 
 /// The answer to `op` while there is no link to the broker: an error that says to try again.
 ///
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_makes_a_topic_is_told_that_the_link_is_missing() {
+    fn who_makes_a_topic_is_told_that_the_broker_is_not_reached() {
         let topic = op::NewTopic {
             name: "orders".to_owned(),
             num_partitions: -1,

@@ -45,6 +45,9 @@ pub const SPARE_FILES_IDLE: usize = 1;
 /// The most buffers the kernel takes in one vectored write (`IOV_MAX` on Linux).
 pub const WRITE_SLICES_MAX: usize = 1024;
 
+/// From this size on, what the settler has written is on its way to the disk before everything is synced.
+pub(crate) const SYNC_AHEAD_MIN: usize = 64 << 10;
+
 /// Beyond so many files one sync of the whole file system is cheaper than a sync of each.
 pub const SYNC_EACH_FILES_MAX: usize = 12;
 

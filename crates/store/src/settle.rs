@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use parking_lot::Mutex;
 
 use crate::checkpoint::Checkpoint;
-use crate::disk::{Disk, is_full, parent, replace_file};
+use crate::disk::{Disk, is_full, parent, remove_if_there, replace_file, staged_name};
 use crate::limits::SPARE_FILES_MAX;
 use crate::log_file::{FILE_HEAD_LEN, LogFile};
 use crate::metrics::Metrics;
@@ -197,7 +197,10 @@ impl Settler {
                 let mut tail = partition.tail.lock();
                 if !partition.is_removed() {
                     let checkpoint = checkpoint_of(partition, &tail);
-                    replace_file(&*self.disk, &Checkpoint::path(&partition.dir), &checkpoint.encode())?;
+                    let path = Checkpoint::path(&partition.dir);
+                    // The one before may still be what counts after a crash, so it is not written over.
+                    remove_if_there(&*self.disk, &staged_name(&path))?;
+                    replace_file(&*self.disk, &path, &checkpoint.encode())?;
                     tail.unconfirmed = false;
                 }
                 drop(tail);

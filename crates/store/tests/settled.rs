@@ -279,3 +279,25 @@ fn with_a_damaged_checkpoint_a_damaged_batch_does_not_take_those_behind_it_along
     store.settle_all().unwrap();
     assert_eq!(batches(&log.read(6, 1000, true).unwrap().concat()), [(6, "6".to_owned())]);
 }
+
+#[test]
+fn settling_again_and_again_makes_and_removes_no_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = LocalStore::open(Arc::new(RealDisk), dir.path(), small()).unwrap();
+    let log = store.partition(key(0));
+    let files = || {
+        append(&store, &log, &batch_of("x", 1, 1)).unwrap();
+        store.settle_all().unwrap();
+        let topic = std::fs::read_dir(dir.path().join("topics")).unwrap().next().unwrap().unwrap();
+        let partition = std::fs::read_dir(topic.path().join("0")).unwrap();
+        let mut files: Vec<_> = partition
+            .map(|entry| entry.unwrap())
+            .map(|entry| std::os::unix::fs::DirEntryExt::ino(&entry))
+            .collect();
+        files.sort_unstable();
+        files
+    };
+    files();
+    let second = files();
+    assert_eq!((files(), files()), (second.clone(), second));
+}

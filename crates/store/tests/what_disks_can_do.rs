@@ -14,20 +14,31 @@ use common::*;
 use store::disk::Open;
 use store::{
     CompactOptions, Crash, Disk, DiskFile, Fault, FaultKind, Flush, LocalStore, MemoryDisk, Options,
-    PartitionConfig, verify,
+    PartitionConfig, PartitionKey, TopicId, verify,
 };
 
 type Hook = Box<dyn FnOnce() + Send>;
 
 /// A disk whose lock is free for whoever comes, as after a process was killed; that counts the bytes read, that
-/// does something once when a segment is opened for reading, and that refuses to replace files of one name.
+/// does something once when a segment is opened for reading or a checkpoint is at a certain point, and that refuses to
+/// replace files of one name.
 #[derive(Clone, Default)]
 struct Watched {
     disk: MemoryDisk,
     on_segment_read: Arc<Mutex<Option<Hook>>>,
+    on_checkpoint: Arc<Mutex<Option<(Step, Hook)>>>,
     bytes_read: Arc<AtomicU64>,
     /// Files of this name cannot be replaced.
     stubborn: Arc<Mutex<Option<&'static str>>>,
+}
+
+/// A point on the way of a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Step {
+    /// It is about to be written beside the one that counts.
+    Written,
+    /// It is about to count.
+    Counts,
 }
 
 impl std::fmt::Debug for Watched {
@@ -39,6 +50,17 @@ impl std::fmt::Debug for Watched {
 impl Watched {
     fn on_segment_read(&self, hook: impl FnOnce() + Send + 'static) {
         *self.on_segment_read.lock().unwrap() = Some(Box::new(hook));
+    }
+
+    fn on_checkpoint(&self, step: Step, hook: impl FnOnce() + Send + 'static) {
+        *self.on_checkpoint.lock().unwrap() = Some((step, Box::new(hook)));
+    }
+
+    fn reach(&self, step: Step) {
+        let hook = self.on_checkpoint.lock().unwrap().take_if(|(wanted, _)| *wanted == step);
+        if let Some((_, hook)) = hook {
+            hook();
+        }
     }
 }
 
@@ -55,6 +77,9 @@ impl Disk for Watched {
                 hook();
             }
         }
+        if path.ends_with("producers.new") {
+            self.reach(Step::Written);
+        }
         let file = self.disk.open(path, how)?;
         Ok(Arc::new(WatchedFile { file, bytes_read: Arc::clone(&self.bytes_read) }))
     }
@@ -63,6 +88,13 @@ impl Disk for Watched {
             return Err(ErrorKind::StorageFull.into());
         }
         self.disk.rename(from, to)
+    }
+    fn swap(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if self.stubborn.lock().unwrap().is_some_and(|name| to.ends_with(name)) {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        self.reach(Step::Counts);
+        self.disk.swap(from, to)
     }
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.disk.hard_link(from, to)
@@ -100,6 +132,9 @@ impl DiskFile for WatchedFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.bytes_read.fetch_add(buffer.len() as u64, Ordering::Relaxed);
         self.file.read_at(offset, buffer)
+    }
+    fn begin_to_sync(&self, offset: u64, len: u64) {
+        self.file.begin_to_sync(offset, len);
     }
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data()
@@ -418,4 +453,65 @@ fn what_is_compacted_before_its_checkpoint_is_durable_survives_a_power_failure()
     store.settle_all().unwrap();
     let found = contents(&log);
     assert_eq!(found[found.len() - before.len()..], before, "the last value of every key is there");
+}
+
+#[test]
+fn a_topic_that_is_removed_while_it_is_settled_is_no_failure() {
+    for step in [Step::Written, Step::Counts] {
+        let disk = Watched::default();
+        let (store, _) = open(&disk, roomy()).unwrap();
+        let store = Arc::new(store);
+        let stays = PartitionKey { topic: TopicId::from_u128(7), partition: 0 };
+        for text in ["first", "second"] {
+            for key in [key(0), key(1), stays] {
+                append(&store, &store.partition(key), &batch_of(text, 1, 1)).unwrap();
+            }
+            if text == "first" {
+                store.settle_all().unwrap();
+            }
+        }
+        let (removes, (told, removed)) = (Arc::clone(&store), mpsc::channel());
+        disk.on_checkpoint(step, move || told.send(removes.remove_topic(key(0).topic)).unwrap());
+        store.settle_all().unwrap_or_else(|error| panic!("{step:?}: {error:?}"));
+        removed.try_recv().expect("it was removed in the middle").unwrap();
+        assert_eq!(store.partition(stays).settled_end(), 2);
+        drop(store);
+        let (store, _) = open(&disk, roomy()).unwrap();
+        assert_eq!(contents(&store.partition(stays)).len(), 2);
+        assert_eq!(store.partition(key(0)).end_offset(), 0);
+    }
+}
+
+#[test]
+fn the_checkpoint_that_counts_after_a_power_failure_is_whole_whatever_failed_before() {
+    let failure = |kind, nth, from_then_on| Fault { kind, nth, error: ErrorKind::Other, from_then_on };
+    for (sync, write, seed) in
+        (0..12).flat_map(|sync| (0..8).flat_map(move |write| (0..8).map(move |seed| (sync, write, seed))))
+    {
+        let disk = MemoryDisk::new();
+        let (store, _) = open(&disk, roomy()).unwrap();
+        let log = store.partition(key(0));
+        for text in ["a", "b"] {
+            append(&store, &log, &batch_of(text, 1, 1)).unwrap();
+            store.settle_all().unwrap();
+        }
+        append(&store, &log, &batch_of("c", 1, 1)).unwrap();
+        // Nobody knows then whether the new checkpoint counts; to make sure of it fails as well.
+        disk.fail(failure(FaultKind::Sync, sync, false));
+        let settled = store.settle_all();
+        disk.heal();
+        disk.fail(failure(FaultKind::Write, write, true));
+        let _ = store.settle_all();
+        let before = contents(&log);
+        let after = disk.crash(if seed == 0 { Crash::LosesAll } else { Crash::Tears(seed) });
+        drop((store, log));
+
+        let shared: Arc<dyn Disk> = Arc::new(after.clone());
+        let found = verify(&shared, Path::new(DIR)).unwrap().findings;
+        let what = format!("sync {sync} ({settled:?}), write {write}, seed {seed}");
+        assert!(found.iter().all(|finding| finding.harmless), "{what}: {found:?}");
+        let (store, recovery) = open(&after, roomy()).unwrap();
+        assert_eq!(recovery.damage, Vec::<String>::new(), "{what}");
+        assert_eq!(contents(&store.partition(key(0))), before, "{what}");
+    }
 }

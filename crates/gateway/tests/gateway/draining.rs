@@ -42,8 +42,8 @@ async fn a_drain_does_not_wait_for_ever() {
     let options = Options { drain_timeout: Duration::from_millis(50), ..Options::default() };
     let mut gateway = Running::start(options);
     let mut client = gateway.connect().await;
-    client.send(&fetch(1)).await;
-    let _parked = gateway.next_call().await;
+    client.send(&produce(1, "t", -1, 10)).await;
+    let _owed = gateway.next_call().await;
     gateway.stop();
     assert!(client.is_closed().await);
     drop(client);
@@ -81,6 +81,48 @@ async fn a_drain_waits_for_what_was_produced_and_not_for_what_is_parked() {
     assert!(producer.is_closed().await);
     drop((producer, member, parked));
     assert_eq!(gateway.stopped().await, 0);
+}
+
+#[tokio::test]
+async fn a_drain_answers_what_is_no_longer_parked_and_starts_what_came_behind_it() {
+    // Nobody would wait for a parked request on its own.
+    let options = Options { drain_parked_timeout: Duration::ZERO, ..Options::default() };
+    let mut gateway = Running::start(options);
+    let mut client = gateway.connect().await;
+    client.send(&[fetch(1), produce(2, "t", -1, 10)].concat()).await;
+    let parked = gateway.next_call().await;
+    let mut other = gateway.connect().await;
+    other.send(&fetch(3)).await;
+    let _other = gateway.next_call().await;
+    gateway.stop();
+    // By then the first client has been looked at as well.
+    assert!(other.is_closed().await);
+    parked.answer();
+    assert_eq!(client.receive_id().await, Some(1));
+    let produced = gateway.next_call().await;
+    assert_eq!(produced.mark(), 2);
+    produced.answer();
+    assert_eq!(client.receive_id().await, Some(2));
+    assert!(client.is_closed().await);
+}
+
+#[tokio::test]
+async fn what_a_client_that_has_closed_sent_behind_a_parked_request_takes_effect() {
+    let options = Options { drain_parked_timeout: Duration::ZERO, ..Options::default() };
+    let mut gateway = Running::start(options);
+    let mut client = gateway.connect().await;
+    client.send(&[fetch(1), produce(2, "t", -1, 10)].concat()).await;
+    let parked = gateway.next_call().await;
+    drop(client);
+    // Time for the gateway to hear of it.
+    let mut other = gateway.connect().await;
+    for id in 3..100 {
+        other.send(&describe(id)).await;
+        assert_eq!(other.receive_id().await, Some(id));
+        gateway.next_call().await;
+    }
+    parked.answer();
+    assert_eq!(gateway.next_call().await.mark(), 2);
 }
 
 #[tokio::test]

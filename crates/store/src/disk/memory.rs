@@ -287,6 +287,14 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
+    fn swap(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut shared = self.shared.lock();
+        shared.count(FaultKind::Write)?;
+        let [first, second] = [Node::File(shared.file(from)?), Node::File(shared.file(to)?)];
+        shared.change_names(vec![(from.to_owned(), Some(second)), (to.to_owned(), Some(first))]);
+        Ok(())
+    }
+
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut shared = self.shared.lock();
         shared.count(FaultKind::Write)?;
@@ -418,6 +426,8 @@ impl DiskFile for MemoryFile {
         buffer[..read].copy_from_slice(&rest[..read]);
         Ok(read)
     }
+
+    fn begin_to_sync(&self, _offset: u64, _len: u64) {}
 
     fn sync_data(&self) -> io::Result<()> {
         let counted = self.shared.lock().count(FaultKind::Sync);

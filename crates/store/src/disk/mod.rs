@@ -23,6 +23,10 @@ pub trait Disk: Debug + Send + Sync {
     /// Gives a file or directory another name, replacing a file of that name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Gives the file `from` the name `to`, which another has, as [`Disk::rename`] does. Where the file system can, the
+    /// other is called `from` from then on and can be written over, instead of being removed.
+    fn swap(&self, from: &Path, to: &Path) -> io::Result<()>;
+
     /// Gives a file a second name. Fails with `CrossesDevices` or `Unsupported` where it must be copied instead.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
 
@@ -53,6 +57,10 @@ pub trait DiskFile: Debug + Send + Sync {
 
     /// Reads up to `buffer.len()` bytes; fewer only at the end of the file.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Asks the system to begin with writing a part of the file to the disk, when nobody else wants it. A sync that comes
+    /// later has less to do.
+    fn begin_to_sync(&self, offset: u64, len: u64);
 
     /// Makes what was written durable, the length included.
     fn sync_data(&self) -> io::Result<()>;

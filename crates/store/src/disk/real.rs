@@ -1,10 +1,11 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice};
+use std::num::NonZero;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{Advice, FallocateFlags};
 
 use super::{Disk, DiskFile, Open};
 use crate::limits::WRITE_SLICES_MAX;
@@ -38,6 +39,24 @@ impl Disk for RealDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn swap(&self, from: &Path, to: &Path) -> io::Result<()> {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use rustix::io::Errno;
+
+        match renameat_with(CWD, from, CWD, to, RenameFlags::EXCHANGE) {
+            Ok(()) => Ok(()),
+            // The file system cannot, or there is no other.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOENT) => self.rename(from, to),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn swap(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.rename(from, to)
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -124,6 +143,11 @@ impl DiskFile for RealFile {
             }
         }
         Ok(wanted - buffer.len())
+    }
+
+    fn begin_to_sync(&self, offset: u64, len: u64) {
+        // Linux writes back what is dirty before it forgets what is not. Nobody depends on it, so a refusal is no matter.
+        let _ = rustix::fs::fadvise(&self.0, offset, NonZero::new(len), Advice::DontNeed);
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -115,32 +115,34 @@ impl SettleRun<'_> {
                 continue;
             }
             let path = staged_name(&Checkpoint::path(&staged.partition.dir));
-            let file = self.disk.open(&path, Open::Replace)?;
-            file.write_at(0, &mut [IoSlice::new(&staged.checkpoint().encode())])?;
+            let written = write_over(self.disk, &path, &staged.checkpoint().encode());
+            staged.unless_removed(written)?;
             staged.touched.push(path);
         }
         if self.syncs_together() {
             return self.disk.sync_all(self.dir);
         }
-        for staged in self.touched() {
-            for path in &staged.touched {
-                self.disk.open(path, Open::Write)?.sync_data()?;
-            }
-            sync_partition_dir(self.disk, &staged.partition.dir)?;
-        }
-        Ok(())
+        self.touched().try_for_each(|staged| staged.unless_removed(self.sync_each(staged)))
     }
 
-    /// Makes the new checkpoints count.
+    fn sync_each(&self, staged: &Staged) -> io::Result<()> {
+        for path in &staged.touched {
+            self.disk.open(path, Open::Write)?.sync_data()?;
+        }
+        sync_partition_dir(self.disk, &staged.partition.dir)
+    }
+
+    /// Makes the new checkpoints count. The old ones keep their place on the disk for the next time: to make and remove a
+    /// thousand files for each run is slow on some file systems.
     pub(super) fn replace_checkpoints(&self) -> io::Result<()> {
         for staged in self.touched() {
             let path = Checkpoint::path(&staged.partition.dir);
-            self.disk.rename(&staged_name(&path), &path)?;
+            staged.unless_removed(self.disk.swap(&staged_name(&path), &path))?;
         }
         if self.syncs_together() {
             return self.disk.sync_all(self.dir);
         }
-        self.touched().try_for_each(|staged| self.disk.sync_dir(&staged.partition.dir))
+        self.touched().try_for_each(|staged| staged.unless_removed(self.disk.sync_dir(&staged.partition.dir)))
     }
 
     fn touched(&self) -> impl Iterator<Item = &Staged> {
@@ -168,4 +170,12 @@ impl SettleRun<'_> {
             staged.abandon();
         }
     }
+}
+
+/// Writes a file that does not count yet, over what it held before.
+fn write_over(disk: &dyn Disk, path: &Path, content: &[u8]) -> io::Result<()> {
+    let file = disk.open(path, Open::Create)?;
+    file.write_at(0, &mut [IoSlice::new(content)])?;
+    let len = content.len() as u64;
+    if file.size()? > len { file.truncate(len) } else { Ok(()) }
 }

@@ -9,6 +9,7 @@ use coordination::producer::ProducerTable;
 
 use crate::checkpoint::{Checkpoint, observe};
 use crate::disk::{Disk, Open, remove_if_there};
+use crate::limits::SYNC_AHEAD_MIN;
 use crate::log_file::LogFile;
 use crate::partition::{PartitionConfig, PartitionLog};
 use crate::read::ReadError;
@@ -95,6 +96,14 @@ impl Staged {
             indexes_due: false,
             partition,
         }))
+    }
+
+    /// Forgives that files are missing of a topic that has been removed meanwhile.
+    pub(super) fn unless_removed(&self, done: io::Result<()>) -> io::Result<()> {
+        match done {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.partition.is_removed() => Ok(()),
+            done => done,
+        }
     }
 
     pub(super) fn checkpoint(&self) -> Checkpoint {
@@ -254,6 +263,10 @@ fn append_to(
     }
     if !bytes.is_empty() {
         file.write_at(*at, &mut [IoSlice::new(bytes)])?;
+        if bytes.len() >= SYNC_AHEAD_MIN {
+            // All at once at the end would keep the log from the disk for as long as that takes.
+            file.begin_to_sync(*at, bytes.len() as u64);
+        }
     }
     *at += bytes.len() as u64;
     Ok(())
