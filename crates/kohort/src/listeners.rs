@@ -164,7 +164,7 @@ fn options(settings: &Settings, parked: Parked) -> Options {
     let defaults = Options::default();
     let drain_parked_timeout = match parked {
         Parked::Here => defaults.drain_timeout,
-        Parked::Afar => AFAR_AT_THE_END,
+        Parked::Afar => PATIENCE_AFAR,
     };
     Options {
         drain_parked_timeout,
@@ -186,7 +186,7 @@ fn options(settings: &Settings, parked: Parked) -> Options {
 }
 
 /// How long a gateway that ends waits for what its broker has parked.
-const AFAR_AT_THE_END: Duration = Duration::from_secs(1);
+const PATIENCE_AFAR: Duration = Duration::from_secs(1);
 
 /// A hundred years: longer than any connection, short enough to be added to any clock.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);

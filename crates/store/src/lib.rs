@@ -84,7 +84,7 @@ mod verify;
 pub use append::{Append, AppendError, AppendHandle};
 pub use compact::{CompactError, CompactOptions, Compacted};
 pub use coordination::ids::{PartitionKey, TopicId};
-pub use disk::{Crash, Disk, DiskFile, Fault, FaultKind, MemoryDisk, RealDisk};
+pub use disk::{Crash, Disk, DiskFile, Fault, FaultKind, FileSystem, MemoryDisk, RealDisk};
 pub use local_store::{Flush, LocalStore, Options};
 pub use metrics::{Metrics, SYNC_BUCKETS_SECONDS};
 pub use partition::{PartitionConfig, PartitionLog, ResetError, SegmentSummary, Watch};

@@ -404,7 +404,11 @@ impl Replay<'_> {
     /// files they speak of are about to be used again.
     fn sync_checkpoints(&self) -> Result<(), OpenError> {
         if self.settled.len() > SYNC_EACH_FILES_MAX {
-            return self.disk.sync_all(self.dir).map_err(OpenError::disk(self.dir));
+            return self
+                .disk
+                .file_system(self.dir)
+                .and_then(|all| all.sync())
+                .map_err(OpenError::disk(self.dir));
         }
         for key in &self.settled {
             let dir = partition_dir(self.dir, *key);

@@ -39,6 +39,7 @@ pub(crate) fn load_segments(
         let path = dir.join(&name);
         had_checkpoint |= path == Checkpoint::path(dir);
         if name.ends_with(".new") {
+            // Never written over: if a power failure takes a change of names back, it may be the one that counts.
             disk.remove_file(&path).map_err(OpenError::disk(&path))?;
         } else if let Some(base) = parse_segment_name(&name) {
             bases.push(base);

@@ -6,6 +6,7 @@
 
 mod run;
 mod staged;
+mod touched;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -103,8 +104,12 @@ impl Settler {
             last = self.sealed.drained.lock().last_key_value().map(|(first, _)| *first);
         }
         let Some(last) = last else { return Ok(false) };
-        let mut run =
-            SettleRun { disk: &*self.disk, dir: &self.dir, partitions: Vec::new(), damaged: Vec::new() };
+        let mut run = SettleRun {
+            disk: &*self.disk,
+            file_system: self.disk.file_system(&self.dir)?,
+            partitions: Vec::new(),
+            damaged: Vec::new(),
+        };
         let outcome = run.copy(last, partitions()).and_then(|()| Ok(run.sync()?));
         if let Err(error) = outcome {
             run.abandon();

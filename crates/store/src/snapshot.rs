@@ -57,6 +57,7 @@ pub(crate) fn copy_settled(inner: &Inner, dest: &Path) -> Result<SnapshotSummary
     };
     let disk = &*inner.disk;
     disk.create_dir_all(dest).map_err(fault(dest))?;
+    let file_system = disk.file_system(dest).map_err(fault(dest))?;
     if !disk.list(dest).map_err(fault(dest))?.is_empty() {
         return Err(SnapshotError::NotEmpty { dest: dest.to_owned() });
     }
@@ -77,7 +78,7 @@ pub(crate) fn copy_settled(inner: &Inner, dest: &Path) -> Result<SnapshotSummary
         copy.summary.copied_files += 1;
     }
     disk.remove_dir_all(&copy.live).map_err(fault(&copy.live))?;
-    disk.sync_all(dest).map_err(fault(dest))?;
+    file_system.sync().map_err(fault(dest))?;
     // Last, because it makes the directory one that can be opened.
     write_format(disk, dest).map_err(fault(dest))?;
     Ok(copy.summary)

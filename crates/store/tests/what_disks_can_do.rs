@@ -3,8 +3,9 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IoSlice};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -13,32 +14,60 @@ use batch::{BatchBuilder, BatchHeader, NewRecord, ProducerFields, crc_of};
 use common::*;
 use store::disk::Open;
 use store::{
-    CompactOptions, Crash, Disk, DiskFile, Fault, FaultKind, Flush, LocalStore, MemoryDisk, Options,
-    PartitionConfig, PartitionKey, TopicId, verify,
+    CompactOptions, Crash, Disk, DiskFile, Fault, FaultKind, FileSystem, Flush, LocalStore, MemoryDisk,
+    Options, PartitionConfig, PartitionKey, TopicId, verify,
 };
 
 type Hook = Box<dyn FnOnce() + Send>;
 
 /// A disk whose lock is free for whoever comes, as after a process was killed; that counts the bytes read, that
-/// does something once when a segment is opened for reading or a checkpoint is at a certain point, and that refuses to
-/// replace files of one name.
+/// does something once when a segment is opened for reading or something synced, and that refuses to replace files of one
+/// name.
 #[derive(Clone, Default)]
 struct Watched {
     disk: MemoryDisk,
     on_segment_read: Arc<Mutex<Option<Hook>>>,
-    on_checkpoint: Arc<Mutex<Option<(Step, Hook)>>>,
+    on_sync: Arc<Mutex<Option<(u32, Hook)>>>,
+    /// Swaps as a file system does that has no such call.
+    swaps_by_renaming: bool,
     bytes_read: Arc<AtomicU64>,
+    writes: Arc<Mutex<Writes>>,
     /// Files of this name cannot be replaced.
     stubborn: Arc<Mutex<Option<&'static str>>>,
 }
 
-/// A point on the way of a checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Step {
-    /// It is about to be written beside the one that counts.
-    Written,
-    /// It is about to count.
-    Counts,
+/// What is written and not synced. Whoever opens a file after it was written, or asks for its file system then, may not be
+/// told that the write has failed.
+#[derive(Default)]
+struct Writes {
+    now: u64,
+    unsynced: BTreeMap<PathBuf, u64>,
+    /// What was synced by such a one.
+    unheard: Vec<PathBuf>,
+}
+
+impl Writes {
+    fn tick(&mut self) -> u64 {
+        self.now += 1;
+        self.now
+    }
+
+    fn write(&mut self, path: &Path) {
+        let now = self.tick();
+        self.unsynced.entry(path.to_owned()).or_insert(now);
+    }
+
+    /// All those that `path` begins are synced by someone who came `at` this time.
+    fn sync(&mut self, path: &Path, at: u64) {
+        let Self { unsynced, unheard, .. } = self;
+        unsynced.retain(|file, written| {
+            let is_synced = file.starts_with(path);
+            if is_synced && *written < at {
+                unheard.push(file.clone());
+            }
+            !is_synced
+        });
+    }
 }
 
 impl std::fmt::Debug for Watched {
@@ -52,12 +81,21 @@ impl Watched {
         *self.on_segment_read.lock().unwrap() = Some(Box::new(hook));
     }
 
-    fn on_checkpoint(&self, step: Step, hook: impl FnOnce() + Send + 'static) {
-        *self.on_checkpoint.lock().unwrap() = Some((step, Box::new(hook)));
+    /// Before the sync of a directory or of everything that comes after so many others.
+    fn on_sync(&self, after: u32, hook: impl FnOnce() + Send + 'static) {
+        *self.on_sync.lock().unwrap() = Some((after, Box::new(hook)));
     }
 
-    fn reach(&self, step: Step) {
-        let hook = self.on_checkpoint.lock().unwrap().take_if(|(wanted, _)| *wanted == step);
+    fn before_sync(&self) {
+        let mut on_sync = self.on_sync.lock().unwrap();
+        let hook = match &mut *on_sync {
+            Some((after @ 1.., _)) => {
+                *after -= 1;
+                None
+            }
+            due => due.take(),
+        };
+        drop(on_sync);
         if let Some((_, hook)) = hook {
             hook();
         }
@@ -77,11 +115,10 @@ impl Disk for Watched {
                 hook();
             }
         }
-        if path.ends_with("producers.new") {
-            self.reach(Step::Written);
-        }
         let file = self.disk.open(path, how)?;
-        Ok(Arc::new(WatchedFile { file, bytes_read: Arc::clone(&self.bytes_read) }))
+        let (bytes_read, writes) = (Arc::clone(&self.bytes_read), Arc::clone(&self.writes));
+        let opened_at = writes.lock().unwrap().tick();
+        Ok(Arc::new(WatchedFile { file, path: path.to_owned(), opened_at, bytes_read, writes }))
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         if self.stubborn.lock().unwrap().is_some_and(|name| to.ends_with(name)) {
@@ -93,8 +130,7 @@ impl Disk for Watched {
         if self.stubborn.lock().unwrap().is_some_and(|name| to.ends_with(name)) {
             return Err(ErrorKind::StorageFull.into());
         }
-        self.reach(Step::Counts);
-        self.disk.swap(from, to)
+        if self.swaps_by_renaming { self.disk.rename(from, to) } else { self.disk.swap(from, to) }
     }
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.disk.hard_link(from, to)
@@ -109,24 +145,48 @@ impl Disk for Watched {
         self.disk.list(path)
     }
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.before_sync();
         self.disk.sync_dir(path)
     }
-    fn sync_all(&self, path: &Path) -> io::Result<()> {
-        self.disk.sync_all(path)
+    fn file_system(&self, _path: &Path) -> io::Result<Box<dyn FileSystem>> {
+        let asked_at = self.writes.lock().unwrap().tick();
+        Ok(Box::new(WatchedFileSystem { disk: self.clone(), asked_at }))
     }
     fn try_lock(&self, _path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         Ok(Box::new(()))
     }
 }
 
-#[derive(Debug)]
+struct WatchedFileSystem {
+    disk: Watched,
+    asked_at: u64,
+}
+
+impl FileSystem for WatchedFileSystem {
+    fn sync(&self) -> io::Result<()> {
+        self.disk.before_sync();
+        self.disk.writes.lock().unwrap().sync(Path::new("/"), self.asked_at);
+        self.disk.disk.sync()
+    }
+}
+
 struct WatchedFile {
     file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    opened_at: u64,
     bytes_read: Arc<AtomicU64>,
+    writes: Arc<Mutex<Writes>>,
+}
+
+impl std::fmt::Debug for WatchedFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("WatchedFile")
+    }
 }
 
 impl DiskFile for WatchedFile {
     fn write_at(&self, offset: u64, slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+        self.writes.lock().unwrap().write(&self.path);
         self.file.write_at(offset, slices)
     }
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -137,6 +197,7 @@ impl DiskFile for WatchedFile {
         self.file.begin_to_sync(offset, len);
     }
     fn sync_data(&self) -> io::Result<()> {
+        self.writes.lock().unwrap().sync(&self.path, self.opened_at);
         self.file.sync_data()
     }
     fn allocate(&self, len: u64) -> io::Result<()> {
@@ -457,38 +518,47 @@ fn what_is_compacted_before_its_checkpoint_is_durable_survives_a_power_failure()
 
 #[test]
 fn a_topic_that_is_removed_while_it_is_settled_is_no_failure() {
-    for step in [Step::Written, Step::Counts] {
-        let disk = Watched::default();
-        let (store, _) = open(&disk, roomy()).unwrap();
-        let store = Arc::new(store);
-        let stays = PartitionKey { topic: TopicId::from_u128(7), partition: 0 };
-        for text in ["first", "second"] {
-            for key in [key(0), key(1), stays] {
-                append(&store, &store.partition(key), &batch_of(text, 1, 1)).unwrap();
+    // Few partitions are synced file by file, many together.
+    for partitions in [1, 5] {
+        let mut was_removed = 0;
+        for after in 0..20 {
+            let disk = Watched::default();
+            let (store, _) = open(&disk, roomy()).unwrap();
+            let store = Arc::new(store);
+            let stays = PartitionKey { topic: TopicId::from_u128(u128::MAX >> 1), partition: 0 };
+            for text in ["first", "second"] {
+                for key in (0..partitions).map(key).chain([stays]) {
+                    append(&store, &store.partition(key), &batch_of(text, 1, 1)).unwrap();
+                }
+                if text == "first" {
+                    store.settle_all().unwrap();
+                }
             }
-            if text == "first" {
-                store.settle_all().unwrap();
+            let (removes, (told, removed)) = (Arc::clone(&store), mpsc::channel());
+            disk.on_sync(after, move || told.send(removes.remove_topic(key(0).topic)).unwrap());
+            let settled = store.settle_all();
+            disk.on_sync.lock().unwrap().take();
+            settled.unwrap_or_else(|error| panic!("{partitions}, sync {after}: {error:?}"));
+            if let Ok(removed) = removed.try_recv() {
+                removed.unwrap();
+                was_removed += 1;
             }
+            assert_eq!(store.partition(stays).settled_end(), 2);
+            drop(store);
+            let (store, _) = open(&disk, roomy()).unwrap();
+            assert_eq!(contents(&store.partition(stays)).len(), 2);
         }
-        let (removes, (told, removed)) = (Arc::clone(&store), mpsc::channel());
-        disk.on_checkpoint(step, move || told.send(removes.remove_topic(key(0).topic)).unwrap());
-        store.settle_all().unwrap_or_else(|error| panic!("{step:?}: {error:?}"));
-        removed.try_recv().expect("it was removed in the middle").unwrap();
-        assert_eq!(store.partition(stays).settled_end(), 2);
-        drop(store);
-        let (store, _) = open(&disk, roomy()).unwrap();
-        assert_eq!(contents(&store.partition(stays)).len(), 2);
-        assert_eq!(store.partition(key(0)).end_offset(), 0);
+        assert!((2..20).contains(&was_removed), "{was_removed} of 20 times in the middle");
     }
 }
 
 #[test]
 fn the_checkpoint_that_counts_after_a_power_failure_is_whole_whatever_failed_before() {
     let failure = |kind, nth, from_then_on| Fault { kind, nth, error: ErrorKind::Other, from_then_on };
-    for (sync, write, seed) in
-        (0..12).flat_map(|sync| (0..8).flat_map(move |write| (0..8).map(move |seed| (sync, write, seed))))
-    {
-        let disk = MemoryDisk::new();
+    for round in 0..12 * 8 * 8 * 2 {
+        let (sync, write, seed) = (round % 12, round / 12 % 8, round / 12 / 8 % 8);
+        let swaps_by_renaming = round / 12 / 8 / 8 == 1;
+        let disk = Watched { swaps_by_renaming, ..Watched::default() };
         let (store, _) = open(&disk, roomy()).unwrap();
         let log = store.partition(key(0));
         for text in ["a", "b"] {
@@ -497,21 +567,45 @@ fn the_checkpoint_that_counts_after_a_power_failure_is_whole_whatever_failed_bef
         }
         append(&store, &log, &batch_of("c", 1, 1)).unwrap();
         // Nobody knows then whether the new checkpoint counts; to make sure of it fails as well.
-        disk.fail(failure(FaultKind::Sync, sync, false));
+        disk.disk.fail(failure(FaultKind::Sync, sync, false));
         let settled = store.settle_all();
-        disk.heal();
-        disk.fail(failure(FaultKind::Write, write, true));
+        disk.disk.heal();
+        disk.disk.fail(failure(FaultKind::Write, write, true));
         let _ = store.settle_all();
         let before = contents(&log);
-        let after = disk.crash(if seed == 0 { Crash::LosesAll } else { Crash::Tears(seed) });
+        let after = disk.disk.crash(if seed == 0 { Crash::LosesAll } else { Crash::Tears(seed) });
         drop((store, log));
 
         let shared: Arc<dyn Disk> = Arc::new(after.clone());
         let found = verify(&shared, Path::new(DIR)).unwrap().findings;
-        let what = format!("sync {sync} ({settled:?}), write {write}, seed {seed}");
+        let what =
+            format!("sync {sync} ({settled:?}), write {write}, seed {seed}, renaming {swaps_by_renaming}");
         assert!(found.iter().all(|finding| finding.harmless), "{what}: {found:?}");
         let (store, recovery) = open(&after, roomy()).unwrap();
         assert_eq!(recovery.damage, Vec::<String>::new(), "{what}");
         assert_eq!(contents(&store.partition(key(0))), before, "{what}");
+    }
+}
+
+#[test]
+fn who_syncs_what_is_settled_is_told_of_every_write_that_has_failed() {
+    for partitions in [1, 3, 20] {
+        let disk = Watched::default();
+        let (store, _) = open(&disk, roomy()).unwrap();
+        for round in 0..3 {
+            for partition in 0..partitions {
+                let log = store.partition(key(partition));
+                append(&store, &log, &batch_of("x", 1, 1)).unwrap();
+                if round == 1 {
+                    log.roll();
+                }
+            }
+            store.settle_all().unwrap();
+        }
+        let writes = disk.writes.lock().unwrap();
+        assert_eq!(writes.unheard, Vec::<PathBuf>::new(), "{partitions} partitions");
+        let unsynced: Vec<_> =
+            writes.unsynced.keys().filter(|path| path.starts_with("/data/topics")).collect();
+        assert_eq!(unsynced, Vec::<&PathBuf>::new(), "{partitions} partitions");
     }
 }

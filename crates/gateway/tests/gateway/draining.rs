@@ -95,7 +95,7 @@ async fn a_drain_answers_what_is_no_longer_parked_and_starts_what_came_behind_it
     other.send(&fetch(3)).await;
     let _other = gateway.next_call().await;
     gateway.stop();
-    // By then the first client has been looked at as well.
+    // At about this time the first client is looked at as well.
     assert!(other.is_closed().await);
     parked.answer();
     assert_eq!(client.receive_id().await, Some(1));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Disk, DiskFile, Open, parent};
+use super::{Disk, DiskFile, FileSystem, Open, parent};
 use inode::Inode;
 use luck::Luck;
 
@@ -290,8 +290,9 @@ impl Disk for MemoryDisk {
     fn swap(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut shared = self.shared.lock();
         shared.count(FaultKind::Write)?;
-        let [first, second] = [Node::File(shared.file(from)?), Node::File(shared.file(to)?)];
-        shared.change_names(vec![(from.to_owned(), Some(second)), (to.to_owned(), Some(first))]);
+        let first = Node::File(shared.file(from)?);
+        let second = shared.file(to).ok().map(Node::File);
+        shared.change_names(vec![(from.to_owned(), second), (to.to_owned(), Some(first))]);
         Ok(())
     }
 
@@ -338,6 +339,9 @@ impl Disk for MemoryDisk {
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         let mut shared = self.shared.lock();
         shared.count(FaultKind::Sync)?;
+        if !matches!(shared.nodes.get(path), Some(Node::Dir)) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         // A journal is written in order: what came before goes with it.
         let last = shared.unsynced_names.iter().rposition(|change| change.dirs.iter().any(|dir| dir == path));
         if let Some(last) = last {
@@ -346,16 +350,8 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
-    fn sync_all(&self, _path: &Path) -> io::Result<()> {
-        let mut shared = self.shared.lock();
-        shared.count(FaultKind::Sync)?;
-        shared.unsynced_names.clear();
-        for node in shared.nodes.values() {
-            if let Node::File(inode) = node {
-                inode.lock().sync();
-            }
-        }
-        Ok(())
+    fn file_system(&self, _path: &Path) -> io::Result<Box<dyn FileSystem>> {
+        Ok(Box::new(self.clone()))
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
@@ -364,6 +360,23 @@ impl Disk for MemoryDisk {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         Ok(Box::new(MemoryLock { path: path.to_owned(), shared: Arc::clone(&self.shared) }))
+    }
+}
+
+impl FileSystem for MemoryDisk {
+    fn sync(&self) -> io::Result<()> {
+        let mut shared = self.shared.lock();
+        let counted = shared.count(FaultKind::Sync);
+        if counted.is_ok() {
+            shared.unsynced_names.clear();
+        }
+        for node in shared.nodes.values() {
+            if let Node::File(inode) = node {
+                let mut inode = inode.lock();
+                if counted.is_ok() { inode.sync() } else { inode.give_up() }
+            }
+        }
+        counted
     }
 }
 

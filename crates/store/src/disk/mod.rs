@@ -42,15 +42,22 @@ pub trait Disk: Debug + Send + Sync {
     /// Makes the names in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes everything durable that was written to the file system that holds `path`.
-    fn sync_all(&self, path: &Path) -> io::Result<()>;
+    /// The file system that holds `path`, to sync all of it.
+    fn file_system(&self, path: &Path) -> io::Result<Box<dyn FileSystem>>;
 
     /// Locks a file, which is made if missing, against every other opener until the guard is dropped.
     /// Fails with `WouldBlock` when another holds it.
     fn try_lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
 }
 
-/// An open file.
+/// All files of a file system.
+pub trait FileSystem: Send + Sync {
+    /// Makes everything durable that was written to it, and fails if a write has failed since this was asked for. Who asks
+    /// for it after having written may not hear of a failure that somebody else was told of.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// An open file. What was written is synced by who has it open all the while, for the same reason.
 pub trait DiskFile: Debug + Send + Sync {
     /// Writes all of `slices`, one after the other, from `offset` on. The slices are used up.
     fn write_at(&self, offset: u64, slices: &mut [IoSlice<'_>]) -> io::Result<()>;
@@ -58,8 +65,8 @@ pub trait DiskFile: Debug + Send + Sync {
     /// Reads up to `buffer.len()` bytes; fewer only at the end of the file.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Asks the system to begin with writing a part of the file to the disk, when nobody else wants it. A sync that comes
-    /// later has less to do.
+    /// Asks the system to begin to write a part of the file to the disk, so that a sync that comes later has less to do. The
+    /// system may forget that part first when it wants memory.
     fn begin_to_sync(&self, offset: u64, len: u64);
 
     /// Makes what was written durable, the length included.
@@ -116,7 +123,8 @@ pub(crate) fn remove_if_there(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     }
 }
 
-/// The name under which the next content of `path` waits to be renamed.
+/// The name under which the next content of `path` is written until it counts. After [`Disk::swap`] it is that of the
+/// content before.
 pub fn staged_name(path: &Path) -> std::path::PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rustix::fs::{Advice, FallocateFlags};
 
-use super::{Disk, DiskFile, Open};
+use super::{Disk, DiskFile, FileSystem, Open};
 use crate::limits::WRITE_SLICES_MAX;
 
 /// The machine's own file system.
@@ -44,13 +44,11 @@ impl Disk for RealDisk {
     #[cfg(target_os = "linux")]
     fn swap(&self, from: &Path, to: &Path) -> io::Result<()> {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
-        use rustix::io::Errno;
 
         match renameat_with(CWD, from, CWD, to, RenameFlags::EXCHANGE) {
             Ok(()) => Ok(()),
-            // The file system cannot, or there is no other.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOENT) => self.rename(from, to),
-            Err(errno) => Err(errno.into()),
+            // The file system cannot, or must not, or there is no other. If it is something else, this says so.
+            Err(_) => self.rename(from, to),
         }
     }
 
@@ -86,15 +84,8 @@ impl Disk for RealDisk {
         File::open(path)?.sync_all()
     }
 
-    #[cfg(target_os = "linux")]
-    fn sync_all(&self, path: &Path) -> io::Result<()> {
-        Ok(rustix::fs::syncfs(File::open(path)?)?)
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn sync_all(&self, _path: &Path) -> io::Result<()> {
-        rustix::fs::sync();
-        Ok(())
+    fn file_system(&self, path: &Path) -> io::Result<Box<dyn FileSystem>> {
+        Ok(Box::new(RealFileSystem(File::open(path)?)))
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
@@ -104,6 +95,22 @@ impl Disk for RealDisk {
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
             Err(TryLockError::Error(error)) => Err(error),
         }
+    }
+}
+
+/// Any file of it. Linux remembers for each open one which failures it has not been told of.
+struct RealFileSystem(File);
+
+impl FileSystem for RealFileSystem {
+    #[cfg(target_os = "linux")]
+    fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(&self.0)?)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn sync(&self) -> io::Result<()> {
+        rustix::fs::sync();
+        self.0.sync_all()
     }
 }
 

@@ -1,13 +1,12 @@
 //! The settling of some log files, all partitions together.
 
 use std::io::{self, IoSlice};
-use std::path::Path;
 use std::sync::Arc;
 
 use super::staged::Staged;
 use super::{Damaged, SettleError, checkpoint_of, sync_partition_dir};
 use crate::checkpoint::Checkpoint;
-use crate::disk::{Disk, Open, replace_file, staged_name};
+use crate::disk::{Disk, FileSystem, Open, replace_file, staged_name};
 use crate::limits::SYNC_EACH_FILES_MAX;
 use crate::partition::PartitionLog;
 use crate::tail::Tail;
@@ -15,11 +14,14 @@ use crate::tail::Tail;
 /// The settling of some log files.
 pub(super) struct SettleRun<'a> {
     pub(super) disk: &'a dyn Disk,
-    /// The data directory.
-    pub(super) dir: &'a Path,
+    /// That of the data directory, asked for before anything is written.
+    pub(super) file_system: Box<dyn FileSystem>,
     pub(super) partitions: Vec<Staged>,
     pub(super) damaged: Vec<Damaged>,
 }
+
+/// How many files of a partition a run writes to, unless it begins a new segment.
+const FILES_EACH: usize = 4;
 
 /// Beyond so many new partitions, their first checkpoints are synced together: each would take five syncs.
 const FIRST_CHECKPOINTS_EACH_MAX: usize = SYNC_EACH_FILES_MAX / 5;
@@ -37,6 +39,7 @@ impl SettleRun<'_> {
         };
         partitions.retain(waits);
         self.write_first_checkpoints(&partitions)?;
+        let keeps_open = partitions.len() * FILES_EACH <= SYNC_EACH_FILES_MAX;
         for partition in partitions {
             let runs: Vec<_> = {
                 let state = partition.state.lock();
@@ -46,7 +49,7 @@ impl SettleRun<'_> {
             if runs.is_empty() {
                 continue;
             }
-            let Some(staged) = Staged::begin(self.disk, partition)? else { continue };
+            let Some(staged) = Staged::begin(self.disk, partition, keeps_open)? else { continue };
             self.partitions.push(staged);
             let Some(staged) = self.partitions.last_mut() else { continue };
             let disk = self.disk;
@@ -93,12 +96,12 @@ impl SettleRun<'_> {
             Ok(())
         })?;
         if together {
-            self.disk.sync_all(self.dir)?;
+            self.file_system.sync()?;
             for_each(&|partition, _| {
                 let path = Checkpoint::path(&partition.dir);
                 self.disk.rename(&staged_name(&path), &path)
             })?;
-            self.disk.sync_all(self.dir)?;
+            self.file_system.sync()?;
             for_each(&|_, tail| {
                 tail.has_checkpoint = true;
                 Ok(())
@@ -110,37 +113,25 @@ impl SettleRun<'_> {
     /// Makes all that was written durable, with the checkpoints that do not count yet.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         for staged in &mut self.partitions {
-            if (staged.touched.is_empty() && !staged.advanced) || staged.partition.is_removed() {
-                staged.touched.clear();
-                continue;
-            }
-            let path = staged_name(&Checkpoint::path(&staged.partition.dir));
-            let written = write_over(self.disk, &path, &staged.checkpoint().encode());
-            staged.unless_removed(written)?;
-            staged.touched.push(path);
+            staged.write_checkpoint(self.disk)?;
         }
         if self.syncs_together() {
-            return self.disk.sync_all(self.dir);
+            return self.file_system.sync();
         }
         self.touched().try_for_each(|staged| staged.unless_removed(self.sync_each(staged)))
     }
 
     fn sync_each(&self, staged: &Staged) -> io::Result<()> {
-        for path in &staged.touched {
-            self.disk.open(path, Open::Write)?.sync_data()?;
-        }
+        staged.touched.sync_each(self.disk)?;
         sync_partition_dir(self.disk, &staged.partition.dir)
     }
 
     /// Makes the new checkpoints count. The old ones keep their place on the disk for the next time: to make and remove a
     /// thousand files for each run is slow on some file systems.
     pub(super) fn replace_checkpoints(&self) -> io::Result<()> {
-        for staged in self.touched() {
-            let path = Checkpoint::path(&staged.partition.dir);
-            staged.unless_removed(self.disk.swap(&staged_name(&path), &path))?;
-        }
+        self.touched().try_for_each(|staged| staged.replace_checkpoint(self.disk))?;
         if self.syncs_together() {
-            return self.disk.sync_all(self.dir);
+            return self.file_system.sync();
         }
         self.touched().try_for_each(|staged| staged.unless_removed(self.disk.sync_dir(&staged.partition.dir)))
     }
@@ -170,12 +161,4 @@ impl SettleRun<'_> {
             staged.abandon();
         }
     }
-}
-
-/// Writes a file that does not count yet, over what it held before.
-fn write_over(disk: &dyn Disk, path: &Path, content: &[u8]) -> io::Result<()> {
-    let file = disk.open(path, Open::Create)?;
-    file.write_at(0, &mut [IoSlice::new(content)])?;
-    let len = content.len() as u64;
-    if file.size()? > len { file.truncate(len) } else { Ok(()) }
 }

@@ -1,15 +1,15 @@
 //! What the settling of log files makes of one partition.
 
-use std::io::{self, IoSlice};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use batch::BatchHeader;
 use coordination::producer::ProducerTable;
 
+use super::touched::Touched;
 use crate::checkpoint::{Checkpoint, observe};
-use crate::disk::{Disk, Open, remove_if_there};
-use crate::limits::SYNC_AHEAD_MIN;
+use crate::disk::{Disk, remove_if_there, staged_name};
 use crate::log_file::LogFile;
 use crate::partition::{PartitionConfig, PartitionLog};
 use crate::read::ReadError;
@@ -37,7 +37,7 @@ pub(super) struct Staged {
     log_at: u64,
     index_at: u64,
     time_at: u64,
-    pub(super) touched: Vec<PathBuf>,
+    pub(super) touched: Touched,
     /// Batches were settled, if only by finding that they were deleted.
     pub(super) advanced: bool,
     /// The index files of the segment are not as they should be after this run.
@@ -48,7 +48,11 @@ pub(super) struct Staged {
 const BUFFERED_MAX: usize = 4 << 20;
 
 impl Staged {
-    pub(super) fn begin(disk: &dyn Disk, partition: Arc<PartitionLog>) -> io::Result<Option<Self>> {
+    pub(super) fn begin(
+        disk: &dyn Disk,
+        partition: Arc<PartitionLog>,
+        keeps_open: bool,
+    ) -> io::Result<Option<Self>> {
         let mut tail = partition.tail.lock();
         if partition.is_removed() {
             return Ok(None);
@@ -64,13 +68,11 @@ impl Staged {
         let (config, start, settled_end) = (state.config, state.start, state.settled_end);
         drop(state);
         let index = if last.is_some() { tail.index } else { IndexState::default() };
-        let mut touched = Vec::new();
+        let mut touched = Touched::new(keeps_open);
         if let Some(last) = last.as_ref().filter(|_| tail.torn) {
             let sizes = [("log", last.bytes), ("index", index.index_len), ("timeindex", index.time_len)];
             for (extension, size) in sizes {
-                let path = segment_path(&partition.dir, last.base, extension);
-                cut_to(disk, &path, size)?;
-                touched.push(path);
+                touched.cut(disk, segment_path(&partition.dir, last.base, extension), size)?;
             }
         }
         let (roll_first, producers) = (tail.roll_requested, tail.producers.clone());
@@ -106,9 +108,35 @@ impl Staged {
         }
     }
 
-    pub(super) fn checkpoint(&self) -> Checkpoint {
+    fn checkpoint(&self) -> Checkpoint {
         let last = self.segments.last().map(|last| (last.clone(), self.indexer.state));
         Checkpoint { settled_end: self.settled_end, last, producers: self.producers.clone() }
+    }
+
+    /// Writes the checkpoint that will count, over the one before the last if that is still there.
+    pub(super) fn write_checkpoint(&mut self, disk: &dyn Disk) -> io::Result<()> {
+        if self.touched.is_empty() && !self.advanced {
+            return Ok(());
+        }
+        // Held so that nothing gets into the directory of a topic that is being removed.
+        let _tail = self.partition.tail.lock();
+        if self.partition.is_removed() {
+            self.touched.clear();
+            return Ok(());
+        }
+        let path = staged_name(&Checkpoint::path(&self.partition.dir));
+        let content = self.checkpoint().encode();
+        self.touched.write_over(disk, path, &content)
+    }
+
+    /// Makes it count, as far as nobody has to be asked to make that durable.
+    pub(super) fn replace_checkpoint(&self, disk: &dyn Disk) -> io::Result<()> {
+        let _tail = self.partition.tail.lock();
+        if self.partition.is_removed() {
+            return Ok(());
+        }
+        let path = Checkpoint::path(&self.partition.dir);
+        disk.swap(&staged_name(&path), &path)
     }
 
     /// Copies batches up to one that cannot be read, and says where that is.
@@ -196,16 +224,16 @@ impl Staged {
         let dir = &self.partition.dir;
         if !self.log.is_empty() {
             let path = segment_path(dir, base, "log");
-            append_to(disk, &path, &mut self.log_at, &self.log, &mut self.touched)?;
+            self.log_at = self.touched.append(disk, path, self.log_at, &self.log)?;
             self.log.clear();
             self.indexes_due = true;
         }
         if with_indexes {
             let SegmentIndexer { index_entries, time_entries, .. } = &mut self.indexer;
             let path = segment_path(dir, base, "index");
-            append_to(disk, &path, &mut self.index_at, index_entries, &mut self.touched)?;
+            self.index_at = self.touched.append(disk, path, self.index_at, index_entries)?;
             let path = segment_path(dir, base, "timeindex");
-            append_to(disk, &path, &mut self.time_at, time_entries, &mut self.touched)?;
+            self.time_at = self.touched.append(disk, path, self.time_at, time_entries)?;
             index_entries.clear();
             time_entries.clear();
             self.indexes_due = false;
@@ -243,37 +271,4 @@ impl Staged {
         tail.roll_requested |= self.roll_requested;
         tail.strays.extend(self.segments[usize::from(self.continues)..].iter().map(|segment| segment.base));
     }
-}
-
-/// Writes to the end of a file that has `at` bytes that count, and remembers that it must be synced.
-fn append_to(
-    disk: &dyn Disk,
-    path: &Path,
-    at: &mut u64,
-    bytes: &[u8],
-    touched: &mut Vec<PathBuf>,
-) -> io::Result<()> {
-    let file = disk.open(path, Open::Create)?;
-    if !touched.iter().any(|known| known == path) {
-        // More than counts was left by an attempt that did not come to its end.
-        if file.size()? > *at {
-            file.truncate(*at)?;
-        }
-        touched.push(path.to_owned());
-    }
-    if !bytes.is_empty() {
-        file.write_at(*at, &mut [IoSlice::new(bytes)])?;
-        if bytes.len() >= SYNC_AHEAD_MIN {
-            // All at once at the end would keep the log from the disk for as long as that takes.
-            file.begin_to_sync(*at, bytes.len() as u64);
-        }
-    }
-    *at += bytes.len() as u64;
-    Ok(())
-}
-
-/// Cuts what a file has beyond the bytes that count.
-fn cut_to(disk: &dyn Disk, path: &Path, size: u64) -> io::Result<()> {
-    let file = disk.open(path, Open::Create)?;
-    if file.size()? > size { file.truncate(size) } else { Ok(()) }
 }
