@@ -1,4 +1,4 @@
-//! The two small files of a partition of which a crash leaves the one before or the next: how far it is settled, and where it starts.
+//! The two small files of a partition of which a crash leaves either the old content or the new: how far it is settled, and where it starts.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -104,12 +104,10 @@ impl Settler {
             last = self.sealed.drained.lock().last_key_value().map(|(first, _)| *first);
         }
         let Some(last) = last else { return Ok(false) };
-        let mut run = SettleRun {
-            disk: &*self.disk,
-            file_system: self.disk.file_system(&self.dir)?,
-            partitions: Vec::new(),
-            damaged: Vec::new(),
-        };
+        let file_system = self.disk.file_system(&self.dir);
+        let file_system = file_system.inspect_err(|_| Metrics::add(&self.metrics.failed_settles, 1))?;
+        let mut run =
+            SettleRun { disk: &*self.disk, file_system, partitions: Vec::new(), damaged: Vec::new() };
         let outcome = run.copy(last, partitions()).and_then(|()| Ok(run.sync()?));
         if let Err(error) = outcome {
             run.abandon();

@@ -284,6 +284,10 @@ fn with_a_damaged_checkpoint_a_damaged_batch_does_not_take_those_behind_it_along
 fn settling_again_and_again_makes_and_removes_no_files() {
     let dir = tempfile::tempdir().unwrap();
     let (store, _) = LocalStore::open(Arc::new(RealDisk), dir.path(), small()).unwrap();
+    if !swaps_names(dir.path()) {
+        println!("this file system does not swap names");
+        return;
+    }
     let log = store.partition(key(0));
     let files = || {
         append(&store, &log, &batch_of("x", 1, 1)).unwrap();
@@ -299,9 +303,15 @@ fn settling_again_and_again_makes_and_removes_no_files() {
     };
     files();
     let second = files();
-    if second.len() == 4 {
-        println!("this file system does not swap names");
-        return;
-    }
     assert_eq!((files(), files()), (second.clone(), second));
+}
+
+fn swaps_names(dir: &Path) -> bool {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+    let [one, other] = ["one", "other"].map(|name| dir.join(name));
+    for file in [&one, &other] {
+        std::fs::write(file, "").unwrap();
+    }
+    renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).is_ok()
 }

@@ -587,25 +587,57 @@ fn the_checkpoint_that_counts_after_a_power_failure_is_whole_whatever_failed_bef
     }
 }
 
+/// What each partition has to settle.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Due {
+    Records,
+    /// They were deleted before.
+    Deleted,
+    /// As many segments as records.
+    Segments,
+    /// The first of two cannot be read.
+    Damaged,
+}
+
 #[test]
 fn who_syncs_what_is_settled_is_told_of_every_write_that_has_failed() {
-    for partitions in [1, 3, 20] {
+    for due in [
+        vec![Due::Records],
+        vec![Due::Records; 3],
+        vec![Due::Records; 20],
+        vec![Due::Deleted; 4],
+        vec![Due::Segments; 2],
+        vec![Due::Records, Due::Records, Due::Records, Due::Damaged],
+    ] {
         let disk = Watched::default();
         let (store, _) = open(&disk, roomy()).unwrap();
         for round in 0..3 {
-            for partition in 0..partitions {
-                let log = store.partition(key(partition));
-                append(&store, &log, &batch_of("x", 1, 1)).unwrap();
-                if round == 1 {
-                    log.roll();
+            for (partition, due) in due.iter().enumerate() {
+                let log = store.partition(key(u32::try_from(partition).unwrap()));
+                if *due == Due::Segments {
+                    log.configure(PartitionConfig { segment_bytes: 1, ..PartitionConfig::default() });
+                }
+                for _ in 0..8 {
+                    append(&store, &log, &batch_of("x", 1, 1)).unwrap();
+                }
+                match due {
+                    Due::Deleted => log.set_start_offset(log.end_offset()).unwrap(),
+                    Due::Damaged if round == 0 => {
+                        let names = disk.list(&Path::new(DIR).join("log")).unwrap();
+                        let file = Path::new(DIR).join("log").join(&names[0]);
+                        let frame = 56 + log.read(0, 1, true).unwrap().bytes;
+                        disk.disk.corrupt(&file, 64 + 24 * frame + 56 + 70, b"?").unwrap();
+                    }
+                    _ => {}
                 }
             }
-            store.settle_all().unwrap();
+            let settled = store.settle_all();
+            assert_eq!(settled.is_err(), due.contains(&Due::Damaged), "{due:?}: {settled:?}");
         }
         let writes = disk.writes.lock().unwrap();
-        assert_eq!(writes.unheard, Vec::<PathBuf>::new(), "{partitions} partitions");
+        assert_eq!(writes.unheard, Vec::<PathBuf>::new(), "{due:?}");
         let unsynced: Vec<_> =
             writes.unsynced.keys().filter(|path| path.starts_with("/data/topics")).collect();
-        assert_eq!(unsynced, Vec::<&PathBuf>::new(), "{partitions} partitions");
+        assert_eq!(unsynced, Vec::<&PathBuf>::new(), "{due:?}");
     }
 }

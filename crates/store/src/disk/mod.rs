@@ -52,12 +52,12 @@ pub trait Disk: Debug + Send + Sync {
 
 /// All files of a file system.
 pub trait FileSystem: Send + Sync {
-    /// Makes everything durable that was written to it, and fails if a write has failed since this was asked for. Who asks
-    /// for it after having written may not hear of a failure that somebody else was told of.
+    /// Makes everything durable that was written to it, and fails if a write has failed since this was asked for (Linux tells
+    /// from 5.8 on). Who asks for it after having written may not hear of a failure that somebody else was told of.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// An open file. What was written is synced by who has it open all the while, for the same reason.
+/// An open file. Whoever syncs what was written must have had it open since before the write, for the same reason.
 pub trait DiskFile: Debug + Send + Sync {
     /// Writes all of `slices`, one after the other, from `offset` on. The slices are used up.
     fn write_at(&self, offset: u64, slices: &mut [IoSlice<'_>]) -> io::Result<()>;

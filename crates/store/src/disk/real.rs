@@ -44,11 +44,18 @@ impl Disk for RealDisk {
     #[cfg(target_os = "linux")]
     fn swap(&self, from: &Path, to: &Path) -> io::Result<()> {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use rustix::io::Errno;
 
         match renameat_with(CWD, from, CWD, to, RenameFlags::EXCHANGE) {
             Ok(()) => Ok(()),
-            // The file system cannot, or must not, or there is no other. If it is something else, this says so.
-            Err(_) => self.rename(from, to),
+            // The system cannot.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => self.rename(from, to),
+            // It must not.
+            Err(Errno::PERM | Errno::ACCESS | Errno::XDEV) => self.rename(from, to),
+            // There is no other.
+            Err(Errno::NOENT) => self.rename(from, to),
+            // They may have changed names all the same, and to do it again would undo it.
+            Err(errno) => Err(errno.into()),
         }
     }
 

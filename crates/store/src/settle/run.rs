@@ -20,7 +20,7 @@ pub(super) struct SettleRun<'a> {
     pub(super) damaged: Vec<Damaged>,
 }
 
-/// How many files of a partition a run writes to, unless it begins a new segment.
+/// How many files of a partition a run writes to, as a rule.
 const FILES_EACH: usize = 4;
 
 /// Beyond so many new partitions, their first checkpoints are synced together: each would take five syncs.
@@ -122,7 +122,7 @@ impl SettleRun<'_> {
     }
 
     fn sync_each(&self, staged: &Staged) -> io::Result<()> {
-        staged.touched.sync_each(self.disk)?;
+        staged.touched.sync_each()?;
         sync_partition_dir(self.disk, &staged.partition.dir)
     }
 
@@ -141,7 +141,8 @@ impl SettleRun<'_> {
     }
 
     fn syncs_together(&self) -> bool {
-        self.touched().map(|staged| staged.touched.len()).sum::<usize>() > SYNC_EACH_FILES_MAX
+        self.touched().any(|staged| !staged.touched.is_open())
+            || self.touched().map(|staged| staged.touched.len()).sum::<usize>() > SYNC_EACH_FILES_MAX
     }
 
     /// Lets readers find the batches in the segments. Gives back the partitions that were touched.

@@ -129,7 +129,7 @@ impl Staged {
         self.touched.write_over(disk, path, &content)
     }
 
-    /// Makes it count, as far as nobody has to be asked to make that durable.
+    /// Makes it count. That is not durable yet.
     pub(super) fn replace_checkpoint(&self, disk: &dyn Disk) -> io::Result<()> {
         let _tail = self.partition.tail.lock();
         if self.partition.is_removed() {
@@ -219,6 +219,7 @@ impl Staged {
         // Held so that a topic that is being removed does not get its directory back.
         let _tail = self.partition.tail.lock();
         if self.partition.is_removed() {
+            self.log.clear();
             return Ok(());
         }
         let dir = &self.partition.dir;

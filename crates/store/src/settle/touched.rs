@@ -5,32 +5,37 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::disk::{Disk, DiskFile, Open};
-use crate::limits::SYNC_AHEAD_MIN;
+use crate::limits::{SYNC_AHEAD_MIN, SYNC_EACH_FILES_MAX};
 
 /// The files of one partition.
 pub(super) struct Touched {
-    files: Vec<(PathBuf, Option<Arc<dyn DiskFile>>)>,
-    /// Whether they stay open until they are synced, as they do where each is synced for itself: so it tells of every write
-    /// that has failed. Thousands do not. They are synced together with their file system.
-    keeps_open: bool,
+    paths: Vec<PathBuf>,
+    /// All of them, open since before they were written, so that the sync of each tells of every write that has failed. None
+    /// when they are too many for that.
+    open: Option<Vec<Arc<dyn DiskFile>>>,
 }
 
 impl Touched {
     pub(super) fn new(keeps_open: bool) -> Self {
-        Self { files: Vec::new(), keeps_open }
+        Self { paths: Vec::new(), open: keeps_open.then(Vec::new) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.files.is_empty()
+        self.paths.is_empty()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.files.len()
+        self.paths.len()
+    }
+
+    /// Whether [`Self::sync_each`] will do. Otherwise the file system has to be synced.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
     }
 
     /// Forgets all of them.
     pub(super) fn clear(&mut self) {
-        self.files.clear();
+        *self = Self::new(self.is_open());
     }
 
     /// Opens a file, makes it if it is missing, and cuts what it has beyond `size` bytes.
@@ -58,10 +63,10 @@ impl Touched {
         at: u64,
         bytes: &[u8],
     ) -> io::Result<u64> {
-        let known = self.files.iter().find(|(known, _)| *known == path);
-        let file = match known.and_then(|(_, file)| file.clone()) {
-            Some(file) => file,
-            None => disk.open(&path, Open::Create)?,
+        let known = self.paths.iter().position(|known| *known == path);
+        let file = match (known, &self.open) {
+            (Some(place), Some(open)) => Arc::clone(&open[place]),
+            _ => disk.open(&path, Open::Create)?,
         };
         if known.is_none() {
             // More than counts was left by an attempt that did not come to its end.
@@ -78,16 +83,19 @@ impl Touched {
         Ok(at + bytes.len() as u64)
     }
 
-    /// Makes each durable.
-    pub(super) fn sync_each(&self, disk: &dyn Disk) -> io::Result<()> {
-        self.files.iter().try_for_each(|(path, file)| match file {
-            Some(file) => file.sync_data(),
-            None => disk.open(path, Open::Write)?.sync_data(),
-        })
+    /// Makes each durable that is open.
+    pub(super) fn sync_each(&self) -> io::Result<()> {
+        self.open.iter().flatten().try_for_each(|file| file.sync_data())
     }
 
     fn add(&mut self, path: PathBuf, file: &Arc<dyn DiskFile>) {
-        self.files.push((path, self.keeps_open.then(|| Arc::clone(file))));
+        self.paths.push(path);
+        match &mut self.open {
+            // A partition that begins one segment after the other.
+            Some(open) if open.len() >= SYNC_EACH_FILES_MAX => self.open = None,
+            Some(open) => open.push(Arc::clone(file)),
+            None => {}
+        }
     }
 }
 
