@@ -163,7 +163,7 @@ async fn resolve(
 fn options(settings: &Settings, parked: Parked) -> Options {
     let defaults = Options::default();
     let drain_parked_timeout = match parked {
-        Parked::Here => defaults.drain_timeout,
+        Parked::Here => defaults.drain_parked_timeout,
         Parked::Afar => PATIENCE_AFAR,
     };
     Options {

@@ -21,19 +21,29 @@ use store::{
 type Hook = Box<dyn FnOnce() + Send>;
 
 /// A disk whose lock is free for whoever comes, as after a process was killed; that counts the bytes read, that
-/// does something once when a segment is opened for reading or something synced, and that refuses to replace files of one
-/// name.
+/// does something once when a segment is opened for reading, something synced, or a checkpoint at a certain step, and that
+/// refuses to replace files of one name.
 #[derive(Clone, Default)]
 struct Watched {
     disk: MemoryDisk,
     on_segment_read: Arc<Mutex<Option<Hook>>>,
     on_sync: Arc<Mutex<Option<(u32, Hook)>>>,
+    on_checkpoint: Arc<Mutex<Option<(Step, Hook)>>>,
     /// Swaps as a file system does that has no such call.
     swaps_by_renaming: bool,
     bytes_read: Arc<AtomicU64>,
     writes: Arc<Mutex<Writes>>,
     /// Files of this name cannot be replaced.
     stubborn: Arc<Mutex<Option<&'static str>>>,
+}
+
+/// A step of a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Step {
+    /// It is about to be written beside the one that counts.
+    Written,
+    /// It is about to count.
+    Counts,
 }
 
 /// What is written and not synced. Whoever opens a file after it was written, or asks for its file system then, may not be
@@ -86,6 +96,17 @@ impl Watched {
         *self.on_sync.lock().unwrap() = Some((after, Box::new(hook)));
     }
 
+    fn on_checkpoint(&self, step: Step, hook: impl FnOnce() + Send + 'static) {
+        *self.on_checkpoint.lock().unwrap() = Some((step, Box::new(hook)));
+    }
+
+    fn before_checkpoint(&self, step: Step) {
+        let hook = self.on_checkpoint.lock().unwrap().take_if(|(wanted, _)| *wanted == step);
+        if let Some((_, hook)) = hook {
+            hook();
+        }
+    }
+
     fn before_sync(&self) {
         let mut on_sync = self.on_sync.lock().unwrap();
         let hook = match &mut *on_sync {
@@ -115,6 +136,9 @@ impl Disk for Watched {
                 hook();
             }
         }
+        if path.ends_with("producers.new") {
+            self.before_checkpoint(Step::Written);
+        }
         let file = self.disk.open(path, how)?;
         let (bytes_read, writes) = (Arc::clone(&self.bytes_read), Arc::clone(&self.writes));
         let opened_at = writes.lock().unwrap().tick();
@@ -130,6 +154,7 @@ impl Disk for Watched {
         if self.stubborn.lock().unwrap().is_some_and(|name| to.ends_with(name)) {
             return Err(ErrorKind::StorageFull.into());
         }
+        self.before_checkpoint(Step::Counts);
         if self.swaps_by_renaming { self.disk.rename(from, to) } else { self.disk.swap(from, to) }
     }
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -549,6 +574,35 @@ fn a_topic_that_is_removed_while_it_is_settled_is_no_failure() {
             assert_eq!(contents(&store.partition(stays)).len(), 2);
         }
         assert!((2..20).contains(&was_removed), "{was_removed} of 20 times in the middle");
+    }
+}
+
+#[test]
+fn a_topic_is_not_removed_in_the_middle_of_a_checkpoint() {
+    for step in [Step::Written, Step::Counts] {
+        let disk = Watched::default();
+        let (store, _) = open(&disk, roomy()).unwrap();
+        let store = Arc::new(store);
+        for text in ["first", "second"] {
+            append(&store, &store.partition(key(0)), &batch_of(text, 1, 1)).unwrap();
+            if text == "first" {
+                store.settle_all().unwrap();
+            }
+        }
+        let (told, removed) = mpsc::channel();
+        let (passed_on, waited) = mpsc::channel();
+        let removes = Arc::clone(&store);
+        disk.on_checkpoint(step, move || {
+            std::thread::spawn(move || told.send(removes.remove_topic(key(0).topic)));
+            // It waits for the checkpoint, and so does not end here.
+            let early = removed.recv_timeout(Duration::from_millis(100)).is_ok();
+            passed_on.send((early, removed)).unwrap();
+        });
+        store.settle_all().unwrap_or_else(|error| panic!("{step:?}: {error:?}"));
+        let (early, removed) = waited.try_recv().expect("there was a checkpoint");
+        assert!(!early, "{step:?}");
+        removed.recv_timeout(Duration::from_secs(5)).expect("it ends").unwrap();
+        assert_eq!(disk.list(&Path::new(DIR).join("topics")).unwrap(), Vec::<String>::new(), "{step:?}");
     }
 }
 

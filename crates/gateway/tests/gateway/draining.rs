@@ -5,7 +5,7 @@ use std::time::Duration;
 use gateway::Options;
 use tokio::net::TcpStream;
 
-use crate::script::{Running, commit, describe, fetch, join, produce, soon};
+use crate::script::{Call, Client, Running, commit, describe, fetch, join, produce, soon};
 
 #[tokio::test]
 async fn requests_that_were_read_are_answered_before_the_gateway_stops() {
@@ -83,14 +83,19 @@ async fn a_drain_waits_for_what_was_produced_and_not_for_what_is_parked() {
     assert_eq!(gateway.stopped().await, 0);
 }
 
-#[tokio::test]
-async fn a_drain_answers_what_is_no_longer_parked_and_starts_what_came_behind_it() {
-    // Nobody would wait for a parked request on its own.
+/// A client whose first request is parked, at a gateway where nobody would wait for that on its own.
+async fn with_one_behind_a_parked_one() -> (Running, Client, Call) {
     let options = Options { drain_parked_timeout: Duration::ZERO, ..Options::default() };
     let mut gateway = Running::start(options);
     let mut client = gateway.connect().await;
     client.send(&[fetch(1), produce(2, "t", -1, 10)].concat()).await;
     let parked = gateway.next_call().await;
+    (gateway, client, parked)
+}
+
+#[tokio::test]
+async fn a_drain_answers_what_is_no_longer_parked_and_starts_what_came_behind_it() {
+    let (mut gateway, mut client, parked) = with_one_behind_a_parked_one().await;
     let mut other = gateway.connect().await;
     other.send(&fetch(3)).await;
     let _other = gateway.next_call().await;
@@ -108,11 +113,7 @@ async fn a_drain_answers_what_is_no_longer_parked_and_starts_what_came_behind_it
 
 #[tokio::test]
 async fn what_a_client_that_has_closed_sent_behind_a_parked_request_takes_effect() {
-    let options = Options { drain_parked_timeout: Duration::ZERO, ..Options::default() };
-    let mut gateway = Running::start(options);
-    let mut client = gateway.connect().await;
-    client.send(&[fetch(1), produce(2, "t", -1, 10)].concat()).await;
-    let parked = gateway.next_call().await;
+    let (mut gateway, client, parked) = with_one_behind_a_parked_one().await;
     drop(client);
     // Time for the gateway to hear of it.
     let mut other = gateway.connect().await;

@@ -48,12 +48,16 @@ impl Disk for RealDisk {
 
         match renameat_with(CWD, from, CWD, to, RenameFlags::EXCHANGE) {
             Ok(()) => Ok(()),
-            // The system cannot.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => self.rename(from, to),
-            // It must not.
-            Err(Errno::PERM | Errno::ACCESS | Errno::XDEV) => self.rename(from, to),
-            // There is no other.
-            Err(Errno::NOENT) => self.rename(from, to),
+            // The system cannot, or must not, or there is no other.
+            Err(
+                Errno::INVAL
+                | Errno::NOSYS
+                | Errno::OPNOTSUPP
+                | Errno::PERM
+                | Errno::ACCESS
+                | Errno::XDEV
+                | Errno::NOENT,
+            ) => self.rename(from, to),
             // They may have changed names all the same, and to do it again would undo it.
             Err(errno) => Err(errno.into()),
         }

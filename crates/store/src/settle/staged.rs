@@ -39,7 +39,7 @@ pub(super) struct Staged {
     time_at: u64,
     pub(super) touched: Touched,
     /// Batches were settled, if only by finding that they were deleted.
-    pub(super) advanced: bool,
+    advanced: bool,
     /// The index files of the segment are not as they should be after this run.
     indexes_due: bool,
 }
@@ -72,7 +72,7 @@ impl Staged {
         if let Some(last) = last.as_ref().filter(|_| tail.torn) {
             let sizes = [("log", last.bytes), ("index", index.index_len), ("timeindex", index.time_len)];
             for (extension, size) in sizes {
-                touched.cut(disk, segment_path(&partition.dir, last.base, extension), size)?;
+                touched.append(disk, segment_path(&partition.dir, last.base, extension), size, &[])?;
             }
         }
         let (roll_first, producers) = (tail.roll_requested, tail.producers.clone());

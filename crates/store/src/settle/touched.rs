@@ -38,14 +38,6 @@ impl Touched {
         *self = Self::new(self.is_open());
     }
 
-    /// Opens a file, makes it if it is missing, and cuts what it has beyond `size` bytes.
-    pub(super) fn cut(&mut self, disk: &dyn Disk, path: PathBuf, size: u64) -> io::Result<()> {
-        let file = disk.open(&path, Open::Create)?;
-        shorten(&*file, size)?;
-        self.add(path, &file);
-        Ok(())
-    }
-
     /// Gives a file this content, over what it held before.
     pub(super) fn write_over(&mut self, disk: &dyn Disk, path: PathBuf, content: &[u8]) -> io::Result<()> {
         let file = disk.open(&path, Open::Create)?;
@@ -55,7 +47,7 @@ impl Touched {
         Ok(())
     }
 
-    /// Writes to the end of a file that has `at` bytes that count. Says how many count then.
+    /// Writes to the end of a file that has `at` bytes that count, and cuts what it has beyond them. Says how many count then.
     pub(super) fn append(
         &mut self,
         disk: &dyn Disk,
