@@ -26,6 +26,21 @@ impl Spread {
     }
 }
 
+/// How many times `theirs` is `ours`. What was measured in the same turn is compared, and the middle of that counts: a
+/// machine that is slower for a while is so for both. Without a turn for each of both it is the ratio of their middles.
+/// There is none to nothing, nor to less.
+#[must_use]
+pub fn ratio_in_turns(ours: &[f64], theirs: &[f64]) -> Option<f64> {
+    if ours.iter().chain(theirs).any(|&value| value <= 0.0) {
+        return None;
+    }
+    if ours.len() == theirs.len() {
+        let turns: Vec<f64> = ours.iter().zip(theirs).map(|(own, other)| own / other).collect();
+        return Spread::of(&turns).map(|spread| spread.median);
+    }
+    Some(Spread::of(ours)?.median / Spread::of(theirs)?.median)
+}
+
 /// Times that are few enough to keep each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Times(Vec<Duration>);
@@ -67,6 +82,23 @@ mod tests {
             times.record(Duration::from_millis(millis));
         }
         assert_eq!([0, 50, 99, 100].map(|it| times.percentile(it).as_millis()), [1, 100, 198, 200]);
+    }
+
+    #[test]
+    fn a_machine_that_is_slower_for_a_while_does_not_change_a_ratio() {
+        let (ours, theirs) = ([90.0, 180.0, 90.0], [100.0, 200.0, 200.0]);
+        assert_eq!(ratio_in_turns(&ours, &theirs), Some(0.9), "the middles are 90 and 200");
+        assert_eq!(ratio_in_turns(&ours, &[100.0]), Some(0.9), "there are no turns");
+        assert_eq!(ratio_in_turns(&[], &[]), None);
+    }
+
+    #[test]
+    fn there_is_no_ratio_to_less_than_nothing() {
+        for (ours, theirs, expected) in
+            [(2.0, 4.0, Some(0.5)), (2.0, -4.0, None), (-2.0, 4.0, None), (2.0, 0.0, None)]
+        {
+            assert_eq!(ratio_in_turns(&[ours], &[theirs]), expected);
+        }
     }
 
     #[test]

@@ -59,6 +59,12 @@ impl Generator {
         self.run_naming(scenario, &[], on)
     }
 
+    /// Measures a scenario in many short turns. For what leaves no work behind that others would have to do.
+    pub(crate) fn run_in_turns(&mut self, scenario: &[&str], on: &On) -> Result<Figures> {
+        let time = ["--duration", self.scale.turn, "--warmup", self.scale.turn_warmup];
+        self.measure(&[scenario, &time].concat(), &[], on, self.scale.turns).map(Figures)
+    }
+
     /// Measures a scenario. Where others have places of their own, `names` has the place here and what to call it.
     pub(crate) fn run_naming(&mut self, scenario: &[&str], names: &[Name], on: &On) -> Result<Figures> {
         let time = ["--duration", self.scale.duration, "--warmup", self.scale.warmup];

@@ -44,6 +44,10 @@ pub(crate) struct Scale {
     /// Load that is counted, and load before it, in each run of the generator.
     pub(crate) duration: &'static str,
     pub(crate) warmup: &'static str,
+    /// The same where it takes many short turns to compare rates that depend on how fast the machine is just then.
+    pub(crate) turns: usize,
+    pub(crate) turn: &'static str,
+    pub(crate) turn_warmup: &'static str,
     /// The same at each point of a plot.
     pub(crate) point: &'static str,
     pub(crate) point_warmup: &'static str,
@@ -63,6 +67,9 @@ const FULL: Scale = Scale {
     repetitions: 3,
     duration: "5s",
     warmup: "2s",
+    turns: 9,
+    turn: "2s",
+    turn_warmup: "500ms",
     point: "2s",
     point_warmup: "1s",
     rdkafka_records: 2_000_000,
@@ -79,6 +86,9 @@ const QUICK: Scale = Scale {
     repetitions: 1,
     duration: "500ms",
     warmup: "200ms",
+    turns: 1,
+    turn: "500ms",
+    turn_warmup: "200ms",
     point: "200ms",
     point_warmup: "100ms",
     rdkafka_records: 200_000,
@@ -108,7 +118,7 @@ fn main() -> Result<()> {
     let tools = Tools::prepare()?;
     let mut generator = Generator::find(scale, checkout::target().join("benchmarks").join(DRAWINGS))?;
     if wanted("--records") || wanted("--groups") {
-        let mut page = Page::new(Subject::Brokers, scale.repetitions, facts::of_brokers(&tools));
+        let mut page = Page::new(Subject::Brokers, scale, facts::of_brokers(&tools));
         let mut outcome = Ok(());
         if wanted("--records") {
             outcome = records::measure(&tools, scale, &mut generator, &mut page);
@@ -121,13 +131,13 @@ fn main() -> Result<()> {
         present(page, is_whole, is_quick, outcome)?;
     }
     if wanted("--assigner") {
-        let mut page = Page::new(Subject::Assigner, scale.repetitions, facts::of_the_assigner());
+        let mut page = Page::new(Subject::Assigner, scale, facts::of_the_assigner());
         let outcome = assigner::measure(scale, &mut generator, &mut page);
         page.commands = generator.take_commands();
         present(page, !is_quick, is_quick, outcome)?;
     }
     if wanted("--gateways") {
-        let mut page = Page::new(Subject::Gateways, scale.repetitions, facts::of_gateways());
+        let mut page = Page::new(Subject::Gateways, scale, facts::of_gateways());
         let outcome = gateways::measure(&tools, scale, &mut generator, &mut page);
         page.commands = generator.take_commands();
         present(page, !is_quick, is_quick, outcome)?;

@@ -1,9 +1,11 @@
 //! What Kohort owes, and whether a figure pays it.
 
+use bench::plot::ratio_in_turns;
+
 use crate::page::{median, shown};
 
 /// A promise about one figure.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Owed {
     /// At least so many times Kafka's figure.
     TimesKafka(f64),
@@ -16,9 +18,9 @@ pub(crate) enum Owed {
     /// At most this, in every repetition: what must never happen is not excused by a median.
     NeverMore(f64),
     /// At least this share of something else that Kohort or this machine does.
-    ShareOf { share: f64, of: &'static str, which_is: f64 },
+    ShareOf { share: f64, of: &'static str, which_is: Vec<f64> },
     /// Nothing: only how it compares with something else is shown.
-    Nothing { of: &'static str, which_is: f64 },
+    Nothing { of: &'static str, which_is: Vec<f64> },
     /// That it comes to an end at all.
     Ends,
 }
@@ -34,19 +36,20 @@ pub(crate) struct Verdict {
 impl Owed {
     /// Holds medians against the promise, or the worst where it is about every repetition. What was not measured does
     /// not pay.
-    pub(crate) fn judge(self, kohort: &[f64], kafka: &[f64], unit: &str) -> Verdict {
-        let (ours, theirs) = (median(kohort), median(kafka));
+    pub(crate) fn judge(&self, kohort: &[f64], kafka: &[f64], unit: &str) -> Verdict {
+        let ours = median(kohort);
+        let times = |theirs: &[f64]| ratio_in_turns(kohort, theirs).unwrap_or(f64::NAN);
         let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
-        match self {
-            Self::TimesKafka(times) => Verdict {
-                owed: format!("≥ {times} × Kafka"),
-                measured: format!("{:.2} ×", ours / theirs),
-                met: ours / theirs >= times,
+        match *self {
+            Self::TimesKafka(least) => Verdict {
+                owed: format!("≥ {least} × Kafka"),
+                measured: format!("{:.2} ×", times(kafka)),
+                met: times(kafka) >= least,
             },
             Self::ShareOfKafka(share) => Verdict {
                 owed: format!("≤ {share} of Kafka"),
-                measured: format!("{:.3}", ours / theirs),
-                met: ours / theirs <= share,
+                measured: format!("{:.3}", times(kafka)),
+                met: times(kafka) <= share,
             },
             Self::AtLeast(least) => Verdict {
                 owed: format!("≥ {}{unit}", shown(least)),
@@ -66,14 +69,14 @@ impl Owed {
                     met: worst <= most,
                 }
             }
-            Self::ShareOf { share, of, which_is } => Verdict {
+            Self::ShareOf { share, of, ref which_is } => Verdict {
                 owed: format!("≥ {share} of {of}"),
-                measured: format!("{:.2} of {}", ours / which_is, shown(which_is)),
-                met: ours / which_is >= share,
+                measured: format!("{:.2} of {}", times(which_is), shown(median(which_is))),
+                met: times(which_is) >= share,
             },
-            Self::Nothing { of, which_is } => Verdict {
+            Self::Nothing { of, ref which_is } => Verdict {
                 owed: String::new(),
-                measured: format!("{:.2} of {of}, {}", ours / which_is, shown(which_is)),
+                measured: format!("{:.2} of {of}, {}", times(which_is), shown(median(which_is))),
                 met: true,
             },
             Self::Ends => Verdict {
@@ -88,6 +91,13 @@ impl Owed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_measured_in_one_turn_is_compared() {
+        let echo = Owed::ShareOf { share: 0.9, of: "the echo", which_is: vec![100.0, 200.0, 200.0] };
+        let verdict = echo.judge(&[92.0, 184.0, 92.0], &[], "/s");
+        assert_eq!((verdict.measured.as_str(), verdict.met), ("0.92 of 200", true));
+    }
 
     #[test]
     fn one_bad_repetition_breaks_a_promise_about_all_of_them() {

@@ -5,8 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use bench::plot::{Aim, BarFigure, Bars, Spread};
+use bench::plot::{Aim, BarFigure, Bars, Spread, ratio_in_turns};
 
+use crate::Scale;
 use crate::generator::{Figures, Points};
 use crate::owed::Owed;
 
@@ -19,7 +20,7 @@ const OF_AN_EARLIER_RUN: &str = "\nWritten for an earlier run; the figures that 
 /// What was measured so far.
 pub(crate) struct Page {
     subject: Subject,
-    repetitions: usize,
+    scale: Scale,
     /// Why this page is no result, if it is none.
     warnings: Vec<String>,
     rows: Vec<Row>,
@@ -156,10 +157,10 @@ struct Row {
 }
 
 impl Page {
-    pub(crate) fn new(subject: Subject, repetitions: usize, facts: Vec<(&'static str, String)>) -> Self {
+    pub(crate) fn new(subject: Subject, scale: Scale, facts: Vec<(&'static str, String)>) -> Self {
         Self {
             subject,
-            repetitions,
+            scale,
             warnings: Vec::new(),
             rows: Vec::new(),
             notes: Vec::new(),
@@ -279,11 +280,16 @@ impl Page {
         }
         let _ = write!(
             text,
-            "{} Figures with a range are medians over {} repetitions, with the lowest and the highest beside them; figures \
-             without a range were taken once, or are ratios of such medians. [measuring.md](measuring.md) says how each is \
-             taken.\n\n",
+            "{} Figures with a range are medians over {} repetitions{}, with the lowest and the highest beside them. A ratio \
+             is the median of what it was in each of these turns. Figures without a range were taken once, or are ratios of \
+             medians at two sizes. [measuring.md](measuring.md) says how each is taken.\n\n",
             self.subject.introduction(),
-            self.repetitions
+            self.scale.repetitions,
+            match self.subject {
+                Subject::Assigner => String::new(),
+                Subject::Brokers | Subject::Gateways =>
+                    format!(" (heartbeats and commits over {} shorter ones)", self.scale.turns),
+            }
         );
         for (name, fact) in &self.facts {
             let _ = writeln!(text, "- {name}: {fact}");
@@ -324,7 +330,8 @@ impl Page {
             let bar = |name: &str, values: &[f64], remark: String| {
                 Spread::of(values).map(|spread| (name.to_owned(), spread, remark))
             };
-            let ratio = format!("×{}", bench::plot::ratio(median(&row.kohort) / median(&row.kafka)));
+            let ratio = ratio_in_turns(&row.kohort, &row.kafka);
+            let ratio = ratio.map_or(String::new(), |ratio| format!("×{}", bench::plot::ratio(ratio)));
             let bars = [bar("kohort", &row.kohort, ratio), bar("kafka", &row.kafka, String::new())];
             BarFigure { name: row.name(), aim: row.what.aim, bars: bars.into_iter().flatten().collect() }
         };
@@ -341,12 +348,11 @@ impl Row {
     }
 
     fn verdict(&self) -> Option<crate::owed::Verdict> {
-        Some(self.owed?.judge(&self.kohort, &self.kafka, self.what.unit))
+        Some(self.owed.as_ref()?.judge(&self.kohort, &self.kafka, self.what.unit))
     }
 
     fn line(&self) -> String {
-        let ratio = median(&self.kohort) / median(&self.kafka);
-        let ratio = if ratio.is_finite() { bench::plot::ratio(ratio) } else { String::new() };
+        let ratio = ratio_in_turns(&self.kohort, &self.kafka).map_or(String::new(), bench::plot::ratio);
         let verdict = self.verdict().map_or("| | ".to_owned(), |verdict| {
             let met = match (verdict.owed.is_empty(), verdict.met) {
                 (true, _) => "",
@@ -395,7 +401,7 @@ mod tests {
 
     #[test]
     fn a_page_that_is_no_result_says_so_on_top() {
-        let mut page = Page::new(Subject::Brokers, 1, Vec::new());
+        let mut page = Page::new(Subject::Brokers, crate::QUICK, Vec::new());
         page.warn("A quick run.".to_owned());
         let text = page.text("");
         assert!(text.starts_with("# Kohort beside Apache Kafka\n\n**A quick run.**\n\nMade by"), "{text}");
@@ -403,7 +409,7 @@ mod tests {
 
     #[test]
     fn what_kafka_has_not_is_judged_and_not_drawn() {
-        let mut page = Page::new(Subject::Assigner, 1, Vec::new());
+        let mut page = Page::new(Subject::Assigner, crate::QUICK, Vec::new());
         let what = What { part: Part::Assigner, name: "a plan", unit: "ms", aim: Aim::Less };
         page.add(what, true, vec![7.0]);
         page.owe(what, Owed::AtMost(20.0));
@@ -415,7 +421,7 @@ mod tests {
 
     #[test]
     fn what_people_wrote_stays_and_is_said_to_be_of_an_earlier_run() {
-        let page = Page::new(Subject::Brokers, 1, Vec::new());
+        let page = Page::new(Subject::Brokers, crate::QUICK, Vec::new());
         let first = page.text("# Old\n\n## Reading these figures\n\n- The ratio was 0.85.\n");
         let expected = format!("```\n{KEPT_FROM}{OF_AN_EARLIER_RUN}\n- The ratio was 0.85.\n");
         assert!(first.ends_with(&expected), "{first}");
