@@ -97,8 +97,8 @@ pub(crate) fn accepted(code: i16, what: &str) -> Result<()> {
     }
 }
 
-/// Fails unless the group is gone. Every few minutes a server itself removes groups without members and offsets.
-fn deleted(code: i16) -> Result<()> {
+/// Fails unless a group is gone.
+fn gone(code: i16) -> Result<()> {
     match ErrorCode::from_number(code) {
         Some(ErrorCode::GroupIdNotFound) => Ok(()),
         _ => accepted(code, "DeleteGroups"),
@@ -290,11 +290,20 @@ impl Dialogue {
         self.ask(&OffsetFetchRequest { group_id: group.to_owned(), ..Default::default() }, 7)
     }
 
-    /// Removes groups that have no members.
+    /// Removes groups that have offsets, and no members. All of them must be there.
     pub(crate) fn delete_groups(&mut self, groups: &[String]) -> Result<()> {
+        self.delete_each(groups, |code| accepted(code, "DeleteGroups"))
+    }
+
+    /// Removes groups that have neither. From time to time a server itself removes such groups.
+    pub(crate) fn delete_empty_groups(&mut self, groups: &[String]) -> Result<()> {
+        self.delete_each(groups, gone)
+    }
+
+    fn delete_each(&mut self, groups: &[String], check: fn(i16) -> Result<()>) -> Result<()> {
         for some in groups.chunks(1000) {
             let answer = self.ask(&DeleteGroupsRequest { groups_names: some.to_vec() }, 2)?;
-            answer.results.iter().try_for_each(|group| deleted(group.error_code))?;
+            answer.results.iter().try_for_each(|group| check(group.error_code))?;
         }
         Ok(())
     }
@@ -305,9 +314,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_that_the_server_has_removed_itself_is_deleted_and_one_with_members_is_not() {
-        assert!(deleted(0).is_ok() && deleted(ErrorCode::GroupIdNotFound.number()).is_ok());
-        let told = deleted(ErrorCode::NonEmptyGroup.number()).map_err(|error| error.to_string());
+    fn a_group_that_the_server_has_removed_itself_is_gone_and_one_with_members_is_not() {
+        assert!(gone(0).is_ok() && gone(ErrorCode::GroupIdNotFound.number()).is_ok());
+        let told = gone(ErrorCode::NonEmptyGroup.number()).map_err(|error| error.to_string());
         assert_eq!(told, Err("DeleteGroups got NON_EMPTY_GROUP (68)".to_owned()));
     }
 }

@@ -32,7 +32,10 @@ pub(crate) fn write(study: &Study) -> String {
         scenario = escaped(first.scenario),
         footing = escaped(&first.footing()),
         ratios = match first.targets().next() {
-            Some(name) if first.series.len() > 1 => format!(" × is the ratio to {}.", escaped(name)),
+            Some(name) if first.series.len() > 1 => format!(
+                " × is the ratio to {}, taken in each repetition; the middle of these is shown.",
+                escaped(name)
+            ),
             _ => String::new(),
         },
     );
@@ -135,12 +138,12 @@ mod tests {
             </head>
             <body>
             <h1>heartbeat</h1>
-            <p>heartbeat: members 64, groups of members 1; measured 2 times, 2 cores. Medians; the line on a bar and the line through a point reach from the lowest to the highest repetition. × is the ratio to kafka.</p>
+            <p>heartbeat: members 64, groups of members 1; measured 2 times, 2 cores. Medians; the line on a bar and the line through a point reach from the lowest to the highest repetition. × is the ratio to kafka, taken in each repetition; the middle of these is shown.</p>
             …
             <div class="wide"><table>
             <tr><th></th><th>kafka</th><th>kohort</th></tr>
-            <tr><td>heartbeats per second, 1 in flight</td><td>65,000 (60,000–70,000)</td><td>682,284 (130,000–1,234,567)  ×11.22</td></tr>
-            <tr><td class="detail">latency p50, 1 in flight, ms</td><td>0.850 (0.800–0.900)</td><td>0.064 (0.064–0.064)  ×0.076</td></tr>
+            <tr><td>heartbeats per second, 1 in flight</td><td>65,000 (60,000–70,000)</td><td>682,284 (130,000–1,234,567)  ×6.18</td></tr>
+            <tr><td class="detail">latency p50, 1 in flight, ms</td><td>0.850 (0.800–0.900)</td><td>0.064 (0.064–0.064)  ×0.075</td></tr>
             <tr><td>generations</td><td>1 (1–1)</td><td>–</td></tr>
             </table></div>
             <h2>Doubts</h2>

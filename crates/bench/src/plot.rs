@@ -1,7 +1,7 @@
 //! Figures as drawings: bars to compare, curves to see how cost grows.
 
 pub use crate::number::{grouped, ratio};
-pub use crate::statistics::{Spread, ratio_in_turns};
+pub use crate::statistics::{Spread, ratio_in_turns, ratio_of_medians};
 
 use crate::number;
 use crate::svg::{Anchor, Svg};

@@ -26,19 +26,31 @@ impl Spread {
     }
 }
 
-/// How many times `theirs` is `ours`. What was measured in the same turn is compared, and the middle of that counts: a
-/// machine that is slower for a while is so for both. Without a turn for each of both it is the ratio of their middles.
-/// There is none to nothing, nor to less.
+/// `ours` over `theirs`, which were measured in turn. The ratio is taken in each turn, and the middle of these counts: a
+/// machine that is slower for a while is mostly so for both. Where a turn has none it is the ratio of the medians.
 #[must_use]
-pub fn ratio_in_turns(ours: &[f64], theirs: &[f64]) -> Option<f64> {
-    if ours.iter().chain(theirs).any(|&value| value <= 0.0) {
-        return None;
+pub fn ratio_in_turns(ours: &[f64], theirs: &[f64]) -> Option<Spread> {
+    let ratios: Option<Vec<f64>> = ours.iter().zip(theirs).map(|(&own, &other)| ratio(own, other)).collect();
+    match ratios {
+        Some(ratios) if ours.len() == theirs.len() => {
+            let Spread { median, low, high } =
+                Spread::of(&ratios.iter().map(|it| it.ln()).collect::<Vec<_>>())?;
+            // Between two middle ones lies their geometric mean, whichever of both is ours.
+            Some(Spread { median: median.exp(), low: low.exp(), high: high.exp() })
+        }
+        _ => ratio_of_medians(ours, theirs).map(|it| Spread { median: it, low: it, high: it }),
     }
-    if ours.len() == theirs.len() {
-        let turns: Vec<f64> = ours.iter().zip(theirs).map(|(own, other)| own / other).collect();
-        return Spread::of(&turns).map(|spread| spread.median);
-    }
-    Some(Spread::of(ours)?.median / Spread::of(theirs)?.median)
+}
+
+/// `ours` over `theirs`, which were measured at different times.
+#[must_use]
+pub fn ratio_of_medians(ours: &[f64], theirs: &[f64]) -> Option<f64> {
+    ratio(Spread::of(ours)?.median, Spread::of(theirs)?.median)
+}
+
+/// There is none to nothing, nor to less.
+fn ratio(own: f64, other: f64) -> Option<f64> {
+    (own > 0.0 && other > 0.0).then(|| own / other)
 }
 
 /// Times that are few enough to keep each.
@@ -87,18 +99,31 @@ mod tests {
     #[test]
     fn a_machine_that_is_slower_for_a_while_does_not_change_a_ratio() {
         let (ours, theirs) = ([90.0, 180.0, 90.0], [100.0, 200.0, 200.0]);
-        assert_eq!(ratio_in_turns(&ours, &theirs), Some(0.9), "the middles are 90 and 200");
-        assert_eq!(ratio_in_turns(&ours, &[100.0]), Some(0.9), "there are no turns");
+        let ratio = ratio_in_turns(&ours, &theirs).expect("a ratio");
+        assert!((ratio.median - 0.9).abs() < 1e-9 && (ratio.low - 0.45).abs() < 1e-9, "{ratio:?}");
+        assert_eq!(ratio_of_medians(&ours, &theirs), Some(0.45));
         assert_eq!(ratio_in_turns(&[], &[]), None);
     }
 
     #[test]
+    fn a_ratio_is_the_same_whoever_comes_first() {
+        let (ours, theirs) = ([120.0, 10.0], [6.0, 5.0]);
+        let both = ratio_in_turns(&ours, &theirs).zip(ratio_in_turns(&theirs, &ours));
+        let (there, back) = both.expect("ratios");
+        assert!((there.median * back.median - 1.0).abs() < 1e-9, "{there:?} and {back:?}");
+    }
+
+    #[test]
     fn there_is_no_ratio_to_less_than_nothing() {
-        for (ours, theirs, expected) in
-            [(2.0, 4.0, Some(0.5)), (2.0, -4.0, None), (-2.0, 4.0, None), (2.0, 0.0, None)]
-        {
-            assert_eq!(ratio_in_turns(&[ours], &[theirs]), expected);
+        let median = |ours: &[f64], theirs: &[f64]| ratio_in_turns(ours, theirs).map(|ratio| ratio.median);
+        for (ours, theirs) in [(2.0, -4.0), (-2.0, 4.0), (2.0, 0.0), (2.0, f64::NAN)] {
+            assert_eq!(median(&[ours], &[theirs]), None);
         }
+        assert_eq!(
+            median(&[2.0, 0.0, 2.0], &[4.0; 3]),
+            Some(0.5),
+            "one turn without a value does not take all"
+        );
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl Scenario for Churn {
         let identities = crowd.identities();
         drop(crowd);
         disperse(&mut dialogue, &identities)?;
-        dialogue.delete_groups(&[group])?;
+        dialogue.delete_empty_groups(&[group])?;
         Ok(outcome)
     }
 }

@@ -77,7 +77,7 @@ fn measure(address: SocketAddr, process: Option<ServerProcess>) -> Result<Outcom
         outcome.time(format!("  {}", pair[1].0), pair[1].1 - pair[0].1);
     }
     disperse(&mut dialogue, &[identity])?;
-    dialogue.delete_groups(&[group])?;
+    dialogue.delete_empty_groups(&[group])?;
     dialogue.delete_topic(&topic)?;
     Ok(outcome)
 }

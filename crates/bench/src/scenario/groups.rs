@@ -154,7 +154,7 @@ fn leave(dialogue: &mut Dialogue, members: &[Identity]) -> Result<()> {
     let mut groups: Vec<_> = members.iter().map(|member| member.group.clone()).collect();
     groups.sort();
     groups.dedup();
-    dialogue.delete_groups(&groups)
+    dialogue.delete_empty_groups(&groups)
 }
 
 /// What every group commits.

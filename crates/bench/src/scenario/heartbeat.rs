@@ -111,7 +111,7 @@ impl Heartbeat {
         }
         disperse(&mut dialogue, &members)?;
         let names: Vec<_> = groups.into_iter().map(|(name, _)| name).collect();
-        dialogue.delete_groups(&names)?;
+        dialogue.delete_empty_groups(&names)?;
         Ok(outcome)
     }
 }

@@ -74,7 +74,7 @@ impl Scenario for Join {
         let identities = crowd.identities();
         drop(crowd);
         disperse(&mut dialogue, &identities)?;
-        dialogue.delete_groups(&[group])?;
+        dialogue.delete_empty_groups(&[group])?;
         Ok(outcome)
     }
 }

@@ -8,6 +8,7 @@ use e2e::deployment::{self, Deployment};
 use e2e::kohort::{Kohort, Options};
 
 use crate::Scale;
+use crate::beside::Beside;
 use crate::certificates::Authority;
 use crate::generator::{Generator, On};
 use crate::load::Connection;
@@ -86,13 +87,14 @@ fn apart(generator: &mut Generator, page: &mut Page) -> Result<()> {
     let mut scenarios: Vec<&[&str]> = ROWS.iter().map(|row| row.scenario).collect();
     scenarios.dedup();
     for scenario in scenarios {
-        let figures = match scenario {
-            HEARTBEAT | COMMIT => generator.run_in_turns(scenario, &on)?,
-            _ => generator.run(scenario, &on)?,
+        let figures = if scenario[0] == "heartbeat" {
+            generator.run_in_turns(scenario, &on)?
+        } else {
+            generator.run(scenario, &on)?
         };
         page.note(scenario[0], &figures);
         for Row { figure, what, owed, .. } in ROWS.into_iter().filter(|row| row.scenario == scenario) {
-            let which_is = figures.values("kohort", figure)?;
+            let which_is = Beside::InTurns(figures.values("kohort", figure)?);
             page.add(what, true, figures.values("gateway", figure)?);
             page.owe(
                 what,
@@ -129,6 +131,9 @@ fn over_tls(tools: &Tools, scale: Scale, page: &mut Page) -> Result<()> {
         let rate = tools.java_produce(&kohort.listener("TLS"), &topics[1], scale.java_records, &tls)?;
         page.add(TLS, true, vec![rate]);
     }
-    page.owe(TLS, Owed::ShareOf { share: OWED_OVER_TLS, of: "the same without TLS", which_is: plain });
+    page.owe(
+        TLS,
+        Owed::ShareOf { share: OWED_OVER_TLS, of: "the same without TLS", which_is: Beside::InTurns(plain) },
+    );
     Ok(())
 }

@@ -59,7 +59,8 @@ impl Generator {
         self.run_naming(scenario, &[], on)
     }
 
-    /// Measures a scenario in many short turns. For what leaves no work behind that others would have to do.
+    /// Measures a scenario in many short turns, so that both meet the machine at the same speed. Only for what leaves
+    /// nothing to be done afterwards: that would fall into the turn of the other.
     pub(crate) fn run_in_turns(&mut self, scenario: &[&str], on: &On) -> Result<Figures> {
         let time = ["--duration", self.scale.turn, "--warmup", self.scale.turn_warmup];
         self.measure(&[scenario, &time].concat(), &[], on, self.scale.turns).map(Figures)

@@ -1,17 +1,19 @@
 //! Groups: heartbeats, commits, joins and memory, and first records of real consumers.
 //!
-//! Both brokers run at the same time, and the generator turns from one to the other; the one that waits is idle.
+//! Both brokers run at the same time, and the generator turns from one to the other; the one that waits is idle, but for what
+//! its last turn has left to be settled.
 
 use anyhow::Result;
 use bench::plot::Aim;
 use e2e::kafka::Kafka;
 use e2e::kohort::{Kohort, Options};
 
+use crate::beside::Beside;
 use crate::generator::{Generator, On};
 use crate::growth::{self, sweep};
 use crate::load::{Connection, batch};
 use crate::owed::Owed;
-use crate::page::{Page, Part, What, median};
+use crate::page::{Page, Part, What};
 use crate::{Scale, lone_consumer, recovery};
 
 /// The names that the generator gives to its rates.
@@ -79,15 +81,19 @@ pub(crate) fn measure(scale: Scale, generator: &mut Generator, page: &mut Page) 
 
 fn heartbeats(generator: &mut Generator, page: &mut Page, both: &On) -> Result<()> {
     for (groups, whats) in [("64", HEARTBEATS_64), ("1", HEARTBEATS_1)] {
-        let scenario = ["heartbeat", "--groups", groups, "--members", "64", "--with-echo"];
-        let figures = generator.run_in_turns(&scenario, both)?;
-        page.note(&format!("heartbeat, groups {groups}"), &figures);
-        for (what, name) in whats.into_iter().zip(HEARTBEATS) {
+        for ((what, name), pipeline) in whats.into_iter().zip(HEARTBEATS).zip(["1", "64"]) {
+            let scenario =
+                ["heartbeat", "--groups", groups, "--members", "64", "--pipeline", pipeline, "--with-echo"];
+            let figures = generator.run_in_turns(&scenario, both)?;
+            page.note(&format!("heartbeat, groups {groups}"), &figures);
             page.compare(what, &figures, name)?;
+            let which_is = Beside::InTurns(figures.values("echo", name)?);
+            let owed = match pipeline {
+                "1" => Owed::ShareOf { share: 0.9, of: "the echo", which_is },
+                _ => Owed::AtLeast(2e6),
+            };
+            page.owe(what, owed);
         }
-        let which_is = figures.values("echo", HEARTBEATS[0])?;
-        page.owe(whats[0], Owed::ShareOf { share: 0.9, of: "the echo", which_is });
-        page.owe(whats[1], Owed::AtLeast(2e6));
     }
     Ok(())
 }
@@ -95,12 +101,11 @@ fn heartbeats(generator: &mut Generator, page: &mut Page, both: &On) -> Result<(
 fn commits(generator: &mut Generator, page: &mut Page, both: &On) -> Result<()> {
     let mut to_many = Vec::new();
     for (groups, whats) in [("64", COMMITS_64), ("1", COMMITS_1)] {
-        let figures = generator.run_in_turns(&["commit", "--groups", groups], both)?;
+        let figures = generator.run(&["commit", "--groups", groups], both)?;
         page.note(&format!("commit, groups {groups}"), &figures);
         for (what, name) in whats.into_iter().zip(COMMITS) {
             page.compare(what, &figures, name)?;
-            // The turns of the two loads are minutes apart.
-            to_many.push(vec![median(&figures.values("kohort", name)?)]);
+            to_many.push(Beside::Apart(figures.values("kohort", name)?));
         }
     }
     for (what, times) in COMMITS_64.into_iter().zip([2.0, 10.0]) {

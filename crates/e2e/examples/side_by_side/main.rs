@@ -9,6 +9,7 @@
 #![expect(clippy::print_stdout, reason = "this program talks to a person at a terminal")]
 
 mod assigner;
+mod beside;
 #[expect(clippy::unwrap_used, reason = "certificates of our own making are sound")]
 #[path = "../../tests/support/certificates.rs"]
 mod certificates;
@@ -44,7 +45,7 @@ pub(crate) struct Scale {
     /// Load that is counted, and load before it, in each run of the generator.
     pub(crate) duration: &'static str,
     pub(crate) warmup: &'static str,
-    /// The same where it takes many short turns to compare rates that depend on how fast the machine is just then.
+    /// The same in many short turns.
     pub(crate) turns: usize,
     pub(crate) turn: &'static str,
     pub(crate) turn_warmup: &'static str,

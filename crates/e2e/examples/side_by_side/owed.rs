@@ -1,7 +1,6 @@
 //! What Kohort owes, and whether a figure pays it.
 
-use bench::plot::ratio_in_turns;
-
+use crate::beside::{self, Beside};
 use crate::page::{median, shown};
 
 /// A promise about one figure.
@@ -18,9 +17,9 @@ pub(crate) enum Owed {
     /// At most this, in every repetition: what must never happen is not excused by a median.
     NeverMore(f64),
     /// At least this share of something else that Kohort or this machine does.
-    ShareOf { share: f64, of: &'static str, which_is: Vec<f64> },
+    ShareOf { share: f64, of: &'static str, which_is: Beside },
     /// Nothing: only how it compares with something else is shown.
-    Nothing { of: &'static str, which_is: Vec<f64> },
+    Nothing { of: &'static str, which_is: Beside },
     /// That it comes to an end at all.
     Ends,
 }
@@ -34,49 +33,50 @@ pub(crate) struct Verdict {
 }
 
 impl Owed {
-    /// Holds medians against the promise, or the worst where it is about every repetition. What was not measured does
-    /// not pay.
-    pub(crate) fn judge(&self, kohort: &[f64], kafka: &[f64], unit: &str) -> Verdict {
+    /// Holds medians, or ratios, against the promise; the worst where it is about every repetition. What was not measured
+    /// does not pay.
+    pub(crate) fn judge(&self, kohort: &[f64], kafka: &Beside, unit: &str) -> Verdict {
         let ours = median(kohort);
-        let times = |theirs: &[f64]| ratio_in_turns(kohort, theirs).unwrap_or(f64::NAN);
+        let middle = |beside: &Beside| beside.under(kohort).map_or(f64::NAN, |ratio| ratio.median);
+        let share_of = |beside: &Beside| beside::shown(beside.under(kohort));
         let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
-        match *self {
-            Self::TimesKafka(least) => Verdict {
-                owed: format!("≥ {least} × Kafka"),
-                measured: format!("{:.2} ×", times(kafka)),
-                met: times(kafka) >= least,
+        match self {
+            Self::TimesKafka(times) => Verdict {
+                owed: format!("≥ {times} × Kafka"),
+                measured: format!("{} ×", share_of(kafka)),
+                met: middle(kafka) >= *times,
             },
             Self::ShareOfKafka(share) => Verdict {
                 owed: format!("≤ {share} of Kafka"),
-                measured: format!("{:.3}", times(kafka)),
-                met: times(kafka) <= share,
+                measured: share_of(kafka),
+                met: middle(kafka) <= *share,
             },
             Self::AtLeast(least) => Verdict {
-                owed: format!("≥ {}{unit}", shown(least)),
+                owed: format!("≥ {}{unit}", shown(*least)),
                 measured: shown(ours),
-                met: ours >= least,
+                met: ours >= *least,
             },
-            Self::AtMost(most) => {
-                Verdict {
-                    owed: format!("≤ {}{unit}", shown(most)), measured: shown(ours), met: ours <= most
-                }
-            }
+            Self::AtMost(most) => Verdict {
+                owed: format!("≤ {}{unit}", shown(*most)),
+                measured: shown(ours),
+                met: ours <= *most,
+            },
             Self::NeverMore(most) => {
                 let worst = kohort.iter().copied().fold(f64::NAN, f64::max);
                 Verdict {
-                    owed: format!("≤ {}{unit}, every time", shown(most)),
+                    owed: format!("≤ {}{unit}, every time", shown(*most)),
                     measured: shown(worst),
-                    met: worst <= most,
+                    met: worst <= *most,
                 }
             }
-            Self::ShareOf { share, of, ref which_is } => Verdict {
+            Self::ShareOf { share, of, which_is } => Verdict {
                 owed: format!("≥ {share} of {of}"),
-                measured: format!("{:.2} of {}", times(which_is), shown(median(which_is))),
-                met: times(which_is) >= share,
+                measured: format!("{} of {}", share_of(which_is), shown(which_is.median())),
+                met: middle(which_is) >= *share,
             },
-            Self::Nothing { of, ref which_is } => Verdict {
+            Self::Nothing { of, which_is } => Verdict {
                 owed: String::new(),
-                measured: format!("{:.2} of {of}, {}", times(which_is), shown(median(which_is))),
+                measured: format!("{} of {of}, {}", share_of(which_is), shown(which_is.median())),
                 met: true,
             },
             Self::Ends => Verdict {
@@ -94,14 +94,19 @@ mod tests {
 
     #[test]
     fn what_was_measured_in_one_turn_is_compared() {
-        let echo = Owed::ShareOf { share: 0.9, of: "the echo", which_is: vec![100.0, 200.0, 200.0] };
-        let verdict = echo.judge(&[92.0, 184.0, 92.0], &[], "/s");
-        assert_eq!((verdict.measured.as_str(), verdict.met), ("0.92 of 200", true));
+        let (ours, echo) = ([92.0, 184.0, 90.0], vec![100.0, 200.0, 200.0]);
+        let judge = |which_is| {
+            let verdict = Owed::ShareOf { share: 0.9, of: "the echo", which_is };
+            let verdict = verdict.judge(&ours, &Beside::Apart(Vec::new()), "/s");
+            (verdict.measured, verdict.met)
+        };
+        assert_eq!(judge(Beside::InTurns(echo.clone())), ("0.92 (0.45–0.92) of 200".to_owned(), true));
+        assert_eq!(judge(Beside::Apart(echo)), ("0.46 of 200".to_owned(), false));
     }
 
     #[test]
     fn one_bad_repetition_breaks_a_promise_about_all_of_them() {
-        let met = |owed: Owed, values: &[f64]| owed.judge(values, &[], "").met;
+        let met = |owed: Owed, values: &[f64]| owed.judge(values, &Beside::Apart(Vec::new()), "").met;
         assert!(met(Owed::NeverMore(1.0), &[1.0, 1.0, 1.0]));
         assert!(!met(Owed::NeverMore(1.0), &[1.0, 1.0, 2.0]));
         assert!(met(Owed::AtMost(1.0), &[1.0, 1.0, 2.0]), "a median forgives it");

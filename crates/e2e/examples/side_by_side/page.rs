@@ -5,9 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use bench::plot::{Aim, BarFigure, Bars, Spread, ratio_in_turns};
+use bench::plot::{Aim, BarFigure, Bars, Spread};
 
 use crate::Scale;
+use crate::beside::{self, Beside};
 use crate::generator::{Figures, Points};
 use crate::owed::Owed;
 
@@ -153,6 +154,8 @@ struct Row {
     what: What,
     kohort: Vec<f64>,
     kafka: Vec<f64>,
+    /// Whether both were measured in turn, repetition by repetition.
+    in_turns: bool,
     owed: Option<Owed>,
 }
 
@@ -184,17 +187,18 @@ impl Page {
     pub(crate) fn add(&mut self, what: What, is_kohort: bool, values: Vec<f64>) {
         let known = self.rows.iter().position(|row| row.what.name == what.name);
         let index = known.unwrap_or_else(|| {
-            self.rows.push(Row { what, kohort: Vec::new(), kafka: Vec::new(), owed: None });
+            self.rows.push(Row { what, kohort: Vec::new(), kafka: Vec::new(), in_turns: false, owed: None });
             self.rows.len() - 1
         });
         let row = &mut self.rows[index];
         if is_kohort { row.kohort.extend(values) } else { row.kafka.extend(values) }
     }
 
-    /// Adds one figure of both brokers.
+    /// Adds one figure of both brokers, which took turns.
     pub(crate) fn compare(&mut self, what: What, figures: &Figures, name: &str) -> Result<()> {
         self.add(what, true, figures.values("kohort", name)?);
         self.add(what, false, figures.values("kafka", name)?);
+        self.rows.iter_mut().filter(|row| row.what.name == what.name).for_each(|row| row.in_turns = true);
         Ok(())
     }
 
@@ -280,15 +284,17 @@ impl Page {
         }
         let _ = write!(
             text,
-            "{} Figures with a range are medians over {} repetitions{}, with the lowest and the highest beside them. A ratio \
-             is the median of what it was in each of these turns. Figures without a range were taken once, or are ratios of \
-             medians at two sizes. [measuring.md](measuring.md) says how each is taken.\n\n",
+            "{} Figures with a range are medians over {} repetitions, with the lowest and the highest beside them; figures \
+             without a range were taken once, or are ratios of such medians. [measuring.md](measuring.md) says how each is \
+             taken.{}\n\n",
             self.subject.introduction(),
             self.scale.repetitions,
             match self.subject {
                 Subject::Assigner => String::new(),
-                Subject::Brokers | Subject::Gateways =>
-                    format!(" (heartbeats and commits over {} shorter ones)", self.scale.turns),
+                Subject::Brokers | Subject::Gateways => format!(
+                    " A ratio with a range was taken in each repetition. Heartbeats were repeated {} times, for {} each.",
+                    self.scale.turns, self.scale.turn
+                ),
             }
         );
         for (name, fact) in &self.facts {
@@ -330,8 +336,8 @@ impl Page {
             let bar = |name: &str, values: &[f64], remark: String| {
                 Spread::of(values).map(|spread| (name.to_owned(), spread, remark))
             };
-            let ratio = ratio_in_turns(&row.kohort, &row.kafka);
-            let ratio = ratio.map_or(String::new(), |ratio| format!("×{}", bench::plot::ratio(ratio)));
+            let ratio = row.kafka().under(&row.kohort);
+            let ratio = ratio.map_or(String::new(), |it| format!("×{}", bench::plot::ratio(it.median)));
             let bars = [bar("kohort", &row.kohort, ratio), bar("kafka", &row.kafka, String::new())];
             BarFigure { name: row.name(), aim: row.what.aim, bars: bars.into_iter().flatten().collect() }
         };
@@ -348,11 +354,17 @@ impl Row {
     }
 
     fn verdict(&self) -> Option<crate::owed::Verdict> {
-        Some(self.owed.as_ref()?.judge(&self.kohort, &self.kafka, self.what.unit))
+        Some(self.owed.as_ref()?.judge(&self.kohort, &self.kafka(), self.what.unit))
+    }
+
+    fn kafka(&self) -> Beside {
+        let values = self.kafka.clone();
+        if self.in_turns { Beside::InTurns(values) } else { Beside::Apart(values) }
     }
 
     fn line(&self) -> String {
-        let ratio = ratio_in_turns(&self.kohort, &self.kafka).map_or(String::new(), bench::plot::ratio);
+        let ratio = self.kafka().under(&self.kohort);
+        let ratio = ratio.map_or(String::new(), |ratio| beside::shown(Some(ratio)));
         let verdict = self.verdict().map_or("| | ".to_owned(), |verdict| {
             let met = match (verdict.owed.is_empty(), verdict.met) {
                 (true, _) => "",
