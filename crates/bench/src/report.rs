@@ -366,4 +366,17 @@ pub(crate) mod tests {
         assert_eq!(value["settings"]["members"], "64");
         assert_eq!(value["machine"]["cores"], 2);
     }
+
+    #[test]
+    fn there_is_no_ratio_to_less_than_nothing() {
+        let mut report = report();
+        let name = "heartbeats per second, 1 in flight";
+        for (first, own, expected) in
+            [(4.0, 2.0, Some(0.5)), (-4.0, 2.0, None), (4.0, -2.0, None), (0.0, 2.0, None)]
+        {
+            report.series[0].rows[0].values = vec![first];
+            report.series[1].rows[0].values = vec![own];
+            assert_eq!(report.ratio(1, name), expected);
+        }
+    }
 }

@@ -30,22 +30,20 @@ impl Spread {
 /// machine that is slower for a while is mostly so for both. Where a turn has none it is the ratio of the medians.
 #[must_use]
 pub fn ratio_in_turns(ours: &[f64], theirs: &[f64]) -> Option<Spread> {
-    let ratios: Option<Vec<f64>> = ours.iter().zip(theirs).map(|(&own, &other)| ratio(own, other)).collect();
-    match ratios {
-        Some(ratios) if ours.len() == theirs.len() => {
-            let Spread { median, low, high } =
-                Spread::of(&ratios.iter().map(|it| it.ln()).collect::<Vec<_>>())?;
-            // Between two middle ones lies their geometric mean, whichever of both is ours.
-            Some(Spread { median: median.exp(), low: low.exp(), high: high.exp() })
-        }
-        _ => ratio_of_medians(ours, theirs).map(|it| Spread { median: it, low: it, high: it }),
-    }
+    // Between two middle ones lies their geometric mean, whichever of both is ours.
+    let log = |(&own, &other)| ratio(own, other).map(f64::ln);
+    let logs: Option<Vec<f64>> = ours.iter().zip(theirs).map(log).collect();
+    let Some(logs) = logs.filter(|_| ours.len() == theirs.len()) else {
+        return ratio_of_medians(ours, theirs);
+    };
+    let Spread { median, low, high } = Spread::of(&logs)?;
+    Some(Spread { median: median.exp(), low: low.exp(), high: high.exp() })
 }
 
-/// `ours` over `theirs`, which were measured at different times.
+/// `ours` over `theirs`, which were measured at different times: one ratio, without a range.
 #[must_use]
-pub fn ratio_of_medians(ours: &[f64], theirs: &[f64]) -> Option<f64> {
-    ratio(Spread::of(ours)?.median, Spread::of(theirs)?.median)
+pub fn ratio_of_medians(ours: &[f64], theirs: &[f64]) -> Option<Spread> {
+    Spread::of(&[ratio(Spread::of(ours)?.median, Spread::of(theirs)?.median)?])
 }
 
 /// There is none to nothing, nor to less.
@@ -101,7 +99,7 @@ mod tests {
         let (ours, theirs) = ([90.0, 180.0, 90.0], [100.0, 200.0, 200.0]);
         let ratio = ratio_in_turns(&ours, &theirs).expect("a ratio");
         assert!((ratio.median - 0.9).abs() < 1e-9 && (ratio.low - 0.45).abs() < 1e-9, "{ratio:?}");
-        assert_eq!(ratio_of_medians(&ours, &theirs), Some(0.45));
+        assert_eq!(ratio_of_medians(&ours, &theirs).map(|ratio| ratio.median), Some(0.45));
         assert_eq!(ratio_in_turns(&[], &[]), None);
     }
 

@@ -87,14 +87,14 @@ fn apart(generator: &mut Generator, page: &mut Page) -> Result<()> {
     let mut scenarios: Vec<&[&str]> = ROWS.iter().map(|row| row.scenario).collect();
     scenarios.dedup();
     for scenario in scenarios {
-        let figures = if scenario[0] == "heartbeat" {
+        let figures = if scenario == HEARTBEAT {
             generator.run_in_turns(scenario, &on)?
         } else {
             generator.run(scenario, &on)?
         };
         page.note(scenario[0], &figures);
         for Row { figure, what, owed, .. } in ROWS.into_iter().filter(|row| row.scenario == scenario) {
-            let which_is = Beside::InTurns(figures.values("kohort", figure)?);
+            let which_is = Beside::in_turns(figures.values("kohort", figure)?);
             page.add(what, true, figures.values("gateway", figure)?);
             page.owe(
                 what,
@@ -133,7 +133,7 @@ fn over_tls(tools: &Tools, scale: Scale, page: &mut Page) -> Result<()> {
     }
     page.owe(
         TLS,
-        Owed::ShareOf { share: OWED_OVER_TLS, of: "the same without TLS", which_is: Beside::InTurns(plain) },
+        Owed::ShareOf { share: OWED_OVER_TLS, of: "the same without TLS", which_is: Beside::in_turns(plain) },
     );
     Ok(())
 }

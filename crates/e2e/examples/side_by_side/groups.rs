@@ -87,7 +87,7 @@ fn heartbeats(generator: &mut Generator, page: &mut Page, both: &On) -> Result<(
             let figures = generator.run_in_turns(&scenario, both)?;
             page.note(&format!("heartbeat, groups {groups}"), &figures);
             page.compare(what, &figures, name)?;
-            let which_is = Beside::InTurns(figures.values("echo", name)?);
+            let which_is = Beside::in_turns(figures.values("echo", name)?);
             let owed = match pipeline {
                 "1" => Owed::ShareOf { share: 0.9, of: "the echo", which_is },
                 _ => Owed::AtLeast(2e6),
@@ -105,7 +105,7 @@ fn commits(generator: &mut Generator, page: &mut Page, both: &On) -> Result<()> 
         page.note(&format!("commit, groups {groups}"), &figures);
         for (what, name) in whats.into_iter().zip(COMMITS) {
             page.compare(what, &figures, name)?;
-            to_many.push(Beside::Apart(figures.values("kohort", name)?));
+            to_many.push(Beside::apart(figures.values("kohort", name)?));
         }
     }
     for (what, times) in COMMITS_64.into_iter().zip([2.0, 10.0]) {

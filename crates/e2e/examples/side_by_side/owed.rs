@@ -38,7 +38,7 @@ impl Owed {
     pub(crate) fn judge(&self, kohort: &[f64], kafka: &Beside, unit: &str) -> Verdict {
         let ours = median(kohort);
         let middle = |beside: &Beside| beside.under(kohort).map_or(f64::NAN, |ratio| ratio.median);
-        let share_of = |beside: &Beside| beside::shown(beside.under(kohort));
+        let share_of = |beside: &Beside| beside.under(kohort).map_or("–".to_owned(), beside::shown);
         let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
         match self {
             Self::TimesKafka(times) => Verdict {
@@ -97,16 +97,16 @@ mod tests {
         let (ours, echo) = ([92.0, 184.0, 90.0], vec![100.0, 200.0, 200.0]);
         let judge = |which_is| {
             let verdict = Owed::ShareOf { share: 0.9, of: "the echo", which_is };
-            let verdict = verdict.judge(&ours, &Beside::Apart(Vec::new()), "/s");
+            let verdict = verdict.judge(&ours, &Beside::default(), "/s");
             (verdict.measured, verdict.met)
         };
-        assert_eq!(judge(Beside::InTurns(echo.clone())), ("0.92 (0.45–0.92) of 200".to_owned(), true));
-        assert_eq!(judge(Beside::Apart(echo)), ("0.46 of 200".to_owned(), false));
+        assert_eq!(judge(Beside::in_turns(echo.clone())), ("0.92 (0.45–0.92) of 200".to_owned(), true));
+        assert_eq!(judge(Beside::apart(echo)), ("0.46 of 200".to_owned(), false));
     }
 
     #[test]
     fn one_bad_repetition_breaks_a_promise_about_all_of_them() {
-        let met = |owed: Owed, values: &[f64]| owed.judge(values, &Beside::Apart(Vec::new()), "").met;
+        let met = |owed: Owed, values: &[f64]| owed.judge(values, &Beside::default(), "").met;
         assert!(met(Owed::NeverMore(1.0), &[1.0, 1.0, 1.0]));
         assert!(!met(Owed::NeverMore(1.0), &[1.0, 1.0, 2.0]));
         assert!(met(Owed::AtMost(1.0), &[1.0, 1.0, 2.0]), "a median forgives it");

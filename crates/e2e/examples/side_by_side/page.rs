@@ -153,9 +153,7 @@ impl Part {
 struct Row {
     what: What,
     kohort: Vec<f64>,
-    kafka: Vec<f64>,
-    /// Whether both were measured in turn, repetition by repetition.
-    in_turns: bool,
+    kafka: Beside,
     owed: Option<Owed>,
 }
 
@@ -183,22 +181,27 @@ impl Page {
         self.warnings.push(warning);
     }
 
-    /// Adds values to a figure, which gets a row when it is new.
-    pub(crate) fn add(&mut self, what: What, is_kohort: bool, values: Vec<f64>) {
+    /// The row of a figure, which is made when it is new.
+    fn row(&mut self, what: What) -> &mut Row {
         let known = self.rows.iter().position(|row| row.what.name == what.name);
         let index = known.unwrap_or_else(|| {
-            self.rows.push(Row { what, kohort: Vec::new(), kafka: Vec::new(), in_turns: false, owed: None });
+            self.rows.push(Row { what, kohort: Vec::new(), kafka: Beside::default(), owed: None });
             self.rows.len() - 1
         });
-        let row = &mut self.rows[index];
-        if is_kohort { row.kohort.extend(values) } else { row.kafka.extend(values) }
+        &mut self.rows[index]
+    }
+
+    /// Adds values to a figure, which gets a row when it is new.
+    pub(crate) fn add(&mut self, what: What, is_kohort: bool, values: Vec<f64>) {
+        let row = self.row(what);
+        if is_kohort { row.kohort.extend(values) } else { row.kafka.values.extend(values) }
     }
 
     /// Adds one figure of both brokers, which took turns.
     pub(crate) fn compare(&mut self, what: What, figures: &Figures, name: &str) -> Result<()> {
         self.add(what, true, figures.values("kohort", name)?);
         self.add(what, false, figures.values("kafka", name)?);
-        self.rows.iter_mut().filter(|row| row.what.name == what.name).for_each(|row| row.in_turns = true);
+        self.row(what).kafka.in_turns = true;
         Ok(())
     }
 
@@ -331,14 +334,14 @@ impl Page {
 
     /// What both brokers do, drawn; nothing of the assigner, which Kafka has not.
     fn overview(&self, part: Part) -> Option<Bars> {
-        let both = self.rows_of(part).filter(|row| !row.kohort.is_empty() && !row.kafka.is_empty());
+        let both = self.rows_of(part).filter(|row| !row.kohort.is_empty() && !row.kafka.values.is_empty());
         let figure = |row: &Row| {
             let bar = |name: &str, values: &[f64], remark: String| {
                 Spread::of(values).map(|spread| (name.to_owned(), spread, remark))
             };
-            let ratio = row.kafka().under(&row.kohort);
+            let ratio = row.kafka.under(&row.kohort);
             let ratio = ratio.map_or(String::new(), |it| format!("×{}", bench::plot::ratio(it.median)));
-            let bars = [bar("kohort", &row.kohort, ratio), bar("kafka", &row.kafka, String::new())];
+            let bars = [bar("kohort", &row.kohort, ratio), bar("kafka", &row.kafka.values, String::new())];
             BarFigure { name: row.name(), aim: row.what.aim, bars: bars.into_iter().flatten().collect() }
         };
         let figures: Vec<BarFigure> = both.map(figure).collect();
@@ -354,17 +357,11 @@ impl Row {
     }
 
     fn verdict(&self) -> Option<crate::owed::Verdict> {
-        Some(self.owed.as_ref()?.judge(&self.kohort, &self.kafka(), self.what.unit))
-    }
-
-    fn kafka(&self) -> Beside {
-        let values = self.kafka.clone();
-        if self.in_turns { Beside::InTurns(values) } else { Beside::Apart(values) }
+        Some(self.owed.as_ref()?.judge(&self.kohort, &self.kafka, self.what.unit))
     }
 
     fn line(&self) -> String {
-        let ratio = self.kafka().under(&self.kohort);
-        let ratio = ratio.map_or(String::new(), |ratio| beside::shown(Some(ratio)));
+        let ratio = self.kafka.under(&self.kohort).map_or(String::new(), beside::shown);
         let verdict = self.verdict().map_or("| | ".to_owned(), |verdict| {
             let met = match (verdict.owed.is_empty(), verdict.met) {
                 (true, _) => "",
@@ -377,7 +374,7 @@ impl Row {
             "| {} | {} | {} | {ratio} | {verdict}|\n",
             self.name(),
             spread(&self.kohort),
-            spread(&self.kafka)
+            spread(&self.kafka.values)
         )
     }
 }
